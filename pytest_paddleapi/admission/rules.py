@@ -1,0 +1,90 @@
+"""Every number of admission, with its reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+__all__ = ["GIB", "MIB", "AdmissionRules"]
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRules:
+    """The numbers that say how much memory is promised, to how many, and how long anything waits.
+
+    Bytes and seconds.
+
+    Raises:
+        ValueError: a number that cannot work; the message names it.
+    """
+
+    #: Never promised to anyone: room for what nobody estimates (contexts, fragments, other people's desktops).
+    reserve_bytes: int = 2 * GIB
+    #: The same as a part of the device: fragmentation grows with the device.
+    reserve_fraction: float = 0.05
+    #: No lease is smaller: contexts and library workspaces alone take hundreds of MiB.
+    minimum_bytes: int = 1 * GIB
+    #: Added to an estimate, for what it cannot know: workspaces, the comparison's temporaries.
+    margin_bytes: int = 512 * MIB
+    #: And for big cases in proportion: allocators round up, and kernels differ from the reference.
+    margin_factor: float = 1.25
+    #: Cases at once on a group at the start. Nothing is known about the device yet.
+    first_target: int = 1
+    #: One success may be luck (a tiny case); two in a row raise the target.
+    successes_to_raise: int = 2
+    #: A driver gives memory back some time after the process let go of it. Samples closer together see no change
+    #: because nothing has happened yet.
+    settle_seconds: float = 1.0
+    #: Samples that differ by less are the same: running neighbours' small allocations, not a case's end.
+    settle_bytes: int = 64 * MIB
+    #: A deferred case waits this long at first, and doubles it each time ...
+    first_delay: float = 1.0
+    #: ... up to this: long enough not to burn start-ups, short enough to be there when memory comes back.
+    longest_delay: float = 30.0
+    #: Deferred twice in a row, a slot's own process is suspected of holding the memory.
+    deferrals_to_restart: int = 2
+    #: Work waits, and nothing runs, starts or ends: somebody else has the memory for good. Ten minutes cover a
+    #: neighbour's longest pause between two jobs.
+    pressure_seconds: float = 600.0
+    #: A transaction takes under a millisecond, and at most a few seconds with a sick driver in it.
+    mutex_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not value >= 0:  # also refuses NaN
+                raise ValueError(f"AdmissionRules.{field.name} is {value}; it must not be negative")
+        for name in ("minimum_bytes", "first_target", "successes_to_raise", "first_delay", "deferrals_to_restart"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"AdmissionRules.{name} is {getattr(self, name)}; it must be positive")
+        if self.reserve_fraction >= 1:
+            raise ValueError(
+                f"AdmissionRules.reserve_fraction is {self.reserve_fraction}; a part of a device is below 1"
+            )
+        if self.margin_factor < 1:
+            raise ValueError(
+                f"AdmissionRules.margin_factor is {self.margin_factor}; a lease below the estimate is no lease"
+            )
+        if self.longest_delay < self.first_delay:
+            raise ValueError("AdmissionRules.longest_delay is below first_delay")
+
+    def admission_bytes(self, estimate: int) -> int:
+        """What a case of ``estimate`` bytes asks for: the largest of minimum, estimate + margin, estimate × factor."""
+        if estimate < 0:
+            raise ValueError(f"an estimate of {estimate} bytes")
+        return max(self.minimum_bytes, estimate + self.margin_bytes, math.ceil(estimate * self.margin_factor))
+
+    def reserve_of(self, total: int) -> int:
+        """The safety reserve of a device of ``total`` bytes."""
+        return max(self.reserve_bytes, math.ceil(total * self.reserve_fraction))
+
+    def usable(self, totals: Iterable[int]) -> int:
+        """The most that one case can ever be given on a group whose devices have ``totals`` bytes.
+
+        A lease takes the same number of bytes on each device of its group, so the smallest device counts.
+        """
+        return max(0, min(total - self.reserve_of(total) for total in totals))
