@@ -1,0 +1,334 @@
+"""The engine: which case runs next on which slot, and what a result means for the queue.
+
+Pure state. Time comes in as an argument and memory is asked of an :class:`Admission`, so the same code
+runs under xdist, in one process, and in a simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..gpu_admission import Setback
+from ..results.verdicts import Verdict
+from .queue import CaseQueue
+
+#: Candidates looked at for one slot in every round, and how many more at most every DEEP_LOOK_EVERY s.
+FIRST_WINDOW, FIRST_WINDOW_PER_SLOT = 64, 32
+DEEP_WINDOW, DEEP_LOOK_EVERY = 8192, 5.0
+#: The fourth external kill of a session says that the machine is not safe to run on.
+EXTERNAL_KILL_LIMIT = 4
+#: A case may take its worker down once more before it is reported.
+WORKER_LOSSES_PER_CASE = 2
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Memory that was promised; ``whole_device`` where nothing more could ever be."""
+
+    nbytes: int
+    whole_device: bool
+
+
+class Admission(Protocol):
+    """Who promises memory; the ledger of :mod:`pytest_paddleapi.gpu_admission` behind it."""
+
+    def need(self, estimate: int) -> int:
+        """Admission bytes of a case with this estimated peak."""
+
+    def is_oversize(self, need: int) -> bool:
+        """True where no selected device could ever admit that much."""
+
+    def target(self, slots: int) -> int:
+        """How many cases may run at once now, of ``slots`` that exist."""
+
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+        """Promise memory to a slot, or refuse for now. ``grown``: the case ran out of less before, and may
+        be given all that there is where that is less than ``need``."""
+
+    def finished(self, slot: str, *, pid: int | None) -> None:
+        """The case on this slot ended, in this process; the memory is on its way back."""
+
+    def gone(self, slot: str) -> None:
+        """The slot's process died, and its memory with it."""
+
+    def succeeded(self, label: str, slot: str) -> None:
+        """The memory that the case was given was enough, whatever its verdict."""
+
+    def failed(self, label: str, slot: str, setback: Setback, now: float) -> float:
+        """A deferral, timeout or crash. Returns when the case may be tried again."""
+
+    def wants_restart(self, slot: str) -> bool:
+        """True where the slot's own process is suspected of holding memory; answered once."""
+
+    def under_pressure(self, now: float, *, waiting: int, busy: int) -> bool:
+        """True where work has waited too long with nothing running."""
+
+    def housekeep(self, now: float) -> None:
+        """Settle memory that has come back; called often."""
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Run this case on that slot now."""
+
+    slot: str
+    case: int
+    token: int
+    attempt: int
+    lease_bytes: int
+    whole_device: bool
+    #: The case was killed from outside before; another kill is its result.
+    killed_before: bool
+    #: Start the slot's process anew first.
+    restart: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a slot reports of one attempt. ``external`` marks a kill that was nobody of ours; ``retired``
+    says why the slot can take no more cases."""
+
+    verdict: Verdict
+    needed_bytes: int | None = None
+    external: bool = False
+    pid: int | None = None
+    retired: str | None = None
+
+
+@dataclass
+class _History:
+    attempts: int = 0
+    kills: int = 0
+    losses: int = 0
+    need: int | None = None
+    grown: bool = False
+
+
+@dataclass
+class _Slot:
+    running: Dispatch | None = None
+    failures: int = 0
+
+
+_SETBACKS = {
+    Verdict.DEFERRED: Setback.DEFERRED,
+    Verdict.OOM: Setback.DEFERRED,
+    Verdict.TIMEOUT: Setback.TIMEOUT,
+    Verdict.PADDLE_CRASH: Setback.CRASH,
+    Verdict.PADDLE_CUDA: Setback.CRASH,
+    Verdict.EXTERNAL_KILL: Setback.CRASH,
+}
+
+
+@dataclass
+class Engine:
+    """Queue, slots and memory in one place. ``estimate`` and ``label`` look a case up by its index."""
+
+    queue: CaseQueue
+    admission: Admission
+    estimate: Callable[[int], int]
+    label: Callable[[int], str]
+    #: Why the run must stop; None while it need not.
+    stop_reason: str | None = None
+    #: Cases that cannot run on any device, with their admission bytes; the caller reports them.
+    oversize: list[tuple[int, int]] = field(default_factory=list)
+    _slots: dict[str, _Slot] = field(default_factory=dict)
+    _histories: dict[int, _History] = field(default_factory=dict)
+    _tokens: int = 0
+    _external_kills: int = 0
+    _idle_losses: int = 0
+    _next_deep_look: float = 0.0
+
+    # Slots ----------------------------------------------------------------------------------
+
+    def add_slot(self, slot: str) -> None:
+        """A slot that can take cases from now on."""
+        self._slots.setdefault(slot, _Slot())
+
+    def drop_slot(self, slot: str, now: float) -> int | None:
+        """The slot is gone, with its process. Returns a case that must be reported as lost for good.
+
+        The case that it ran goes back to the queue, once.
+        """
+        state = self._slots.pop(slot, None)
+        if state is None:
+            return None
+        self.admission.gone(slot)
+        dispatch = state.running
+        if dispatch is None:
+            self._idle_losses += 1
+            if self._idle_losses > 4 + 2 * len(self._slots):
+                self.stop_reason = (
+                    f"{self._idle_losses} workers died one after another without a case; "
+                    "see their output above, and try -n0 to see the cause"
+                )
+            return None
+        self.admission.failed(self.label(dispatch.case), slot, Setback.CRASH, now)
+        history = self._history(dispatch.case)
+        history.losses += 1
+        if history.losses >= WORKER_LOSSES_PER_CASE:
+            return dispatch.case
+        self.queue.retry(dispatch.case, now)
+        return None
+
+    def running(self, slot: str) -> Dispatch | None:
+        """What the slot runs."""
+        state = self._slots.get(slot)
+        return state.running if state else None
+
+    @property
+    def busy(self) -> int:
+        """How many slots run a case."""
+        return sum(1 for state in self._slots.values() if state.running is not None)
+
+    @property
+    def finished(self) -> bool:
+        """Nothing waits and nothing runs, or the run was stopped and nothing runs."""
+        return self.busy == 0 and (not len(self.queue) or self.stop_reason is not None)
+
+    # Dispatching ----------------------------------------------------------------------------
+
+    def poll(self, now: float, free: list[str] | None = None) -> list[Dispatch]:
+        """Everything that can start now. ``free`` limits it to these slots."""
+        self.admission.housekeep(now)
+        started: list[Dispatch] = []
+        if self.stop_reason is None:
+            idle = [s for s, state in self._slots.items() if state.running is None and (free is None or s in free)]
+            for slot in sorted(idle, key=lambda s: self._slots[s].failures):
+                if not len(self.queue) or self.busy >= self.admission.target(len(self._slots)):
+                    break
+                dispatch = self._start(slot, now)
+                if dispatch is None:
+                    break  # what does not fit on one slot of the group fits on none
+                started.append(dispatch)
+            self._watch_pressure(now)
+        return started
+
+    def _start(self, slot: str, now: float) -> Dispatch | None:
+        window = max(FIRST_WINDOW, FIRST_WINDOW_PER_SLOT * len(self._slots))
+        refused: int | None = None
+        found, refused = self._search(slot, self.queue.candidates(now, window), refused)
+        if found is None and refused is not None and now >= self._next_deep_look:
+            self._next_deep_look = now + DEEP_LOOK_EVERY
+            found, refused = self._search(slot, self.queue.candidates(now, DEEP_WINDOW, skip=window), refused)
+        return found
+
+    def _search(self, slot: str, candidates: list[int], refused: int | None) -> tuple[Dispatch | None, int | None]:
+        for case in candidates:
+            history = self._histories.get(case)
+            need = history.need if history and history.need else self.admission.need(self.estimate(case))
+            grown = bool(history and history.grown)
+            if not grown and self.admission.is_oversize(need):
+                self.queue.take(case)
+                self.oversize.append((case, need))
+                continue
+            if refused is not None and need >= refused and not grown:
+                continue  # more than what was just refused
+            grant = self.admission.reserve(slot, self.label(case), need, grown=grown)
+            if grant is None:
+                refused = need if refused is None else min(refused, need)
+                continue
+            self.queue.take(case)
+            return self._dispatch(slot, case, grant), refused
+        return None, refused
+
+    def _dispatch(self, slot: str, case: int, grant: Grant) -> Dispatch:
+        history = self._history(case)
+        history.attempts += 1
+        self._tokens += 1
+        dispatch = Dispatch(
+            slot,
+            case,
+            self._tokens,
+            history.attempts,
+            grant.nbytes,
+            grant.whole_device,
+            killed_before=history.kills > 0,
+            restart=self.admission.wants_restart(slot),
+        )
+        self._slots[slot].running = dispatch
+        return dispatch
+
+    # Results --------------------------------------------------------------------------------
+
+    def settle(self, slot: str, token: int, ended: Ended, now: float) -> bool:
+        """Take in one result; True where it is the case's final one.
+
+        A result for another token than the slot's present one is late or repeated: it changes nothing
+        and is not final.
+        """
+        state = self._slots.get(slot)
+        if state is None or state.running is None or state.running.token != token:
+            return False
+        case = state.running.case
+        state.running = None
+        self._idle_losses = 0
+        self.admission.finished(slot, pid=ended.pid)
+        if ended.external:
+            self._count_external_kill()
+        if ended.retired is not None:
+            self._retire(slot, case, ended.retired, now)
+            return False
+        again = self._feed(case, slot, ended, now)
+        history = self._history(case)
+        if ended.verdict is Verdict.EXTERNAL_KILL:
+            history.kills += 1
+            self.queue.retry(case, now)
+            return False
+        if ended.verdict is Verdict.DEFERRED:
+            if ended.needed_bytes:
+                history.need = max(ended.needed_bytes, history.need or 0)
+                history.grown = True
+            self.queue.retry(case, again)
+            return False
+        self._histories.pop(case, None)
+        return True
+
+    def _feed(self, case: int, slot: str, ended: Ended, now: float) -> float:
+        """Tell the policy; returns when the case may be tried again."""
+        setback = _SETBACKS.get(ended.verdict)
+        if setback is not None:
+            return self.admission.failed(self.label(case), slot, setback, now)
+        self.admission.succeeded(self.label(case), slot)
+        return now
+
+    def _count_external_kill(self) -> None:
+        self._external_kills += 1
+        if self._external_kills >= EXTERNAL_KILL_LIMIT:
+            self.stop_reason = (
+                f"{self._external_kills} case processes were killed from outside (SIGKILL or SIGTERM): this "
+                "machine is not safe to run on. Look for the kernel's out-of-memory killer (dmesg), a batch "
+                "system's limits or another user, then run again with --lf"
+            )
+
+    def _retire(self, slot: str, case: int, why: str, now: float) -> None:
+        del self._slots[slot]
+        self.admission.gone(slot)
+        self.queue.retry(case, now)
+        if not self._slots:
+            self.stop_reason = f"no slot is left that could run a case: {why}"
+
+    def attempts(self, case: int) -> int:
+        """How often the case was started so far."""
+        history = self._histories.get(case)
+        return history.attempts if history else 0
+
+    def next_wakeup(self) -> float | None:
+        """The time of the next delayed retry; None where none waits."""
+        return self.queue.next_retry()
+
+    # ----------------------------------------------------------------------------------------
+
+    def _history(self, case: int) -> _History:
+        return self._histories.setdefault(case, _History())
+
+    def _watch_pressure(self, now: float) -> None:
+        waiting = len(self.queue)
+        if self.admission.under_pressure(now, waiting=waiting if self._slots else 0, busy=self.busy):
+            self.stop_reason = (
+                f"nothing ran and no case could start for long, {waiting} wait for memory that other processes hold. "
+                "Free the device, lower the --paddleapi-memory-limit of the other session, or raise "
+                "--paddleapi-pressure-timeout"
+            )

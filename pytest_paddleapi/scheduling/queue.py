@@ -1,0 +1,86 @@
+"""The cases that wait, in file order, with the ones to be retried ahead of them."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+
+class CaseQueue:
+    """Pending cases by index. Time is given, never read.
+
+    New cases keep the order in which they were given. A retry is put ahead of new cases once its
+    delay is over. Taking a case out of the middle costs no more than skipping it later.
+    """
+
+    def __init__(self, cases: Iterable[int]) -> None:
+        #: Ascending: a case is its place in the run, so that one can be found by bisection.
+        self._fresh = sorted(cases)
+        self._head = 0
+        self._taken: set[int] = set()
+        self._retries: list[tuple[float, int, int]] = []
+        self._due: list[int] = []
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._fresh) - self._head - len(self._taken) + len(self._retries) + len(self._due)
+
+    def extend(self, cases: Iterable[int]) -> None:
+        """Append cases that come after all that were given before.
+
+        Raises:
+            ValueError: one does not.
+        """
+        for case in cases:
+            if self._fresh and case <= self._fresh[-1]:
+                raise ValueError(f"case {case} comes before one that the queue has")
+            self._fresh.append(case)
+
+    def retry(self, case: int, not_before: float) -> None:
+        """Put a case back; it is offered again from ``not_before`` on."""
+        self._serial += 1
+        heapq.heappush(self._retries, (not_before, self._serial, case))
+
+    def candidates(self, now: float, limit: int, skip: int = 0) -> list[int]:
+        """Up to ``limit`` cases that may run now, best first, after passing over ``skip`` of them."""
+        while self._retries and self._retries[0][0] <= now:
+            self._due.append(heapq.heappop(self._retries)[2])
+        return list(islice(self._offers(), skip, skip + limit))
+
+    def _offers(self) -> Iterator[int]:
+        yield from self._due
+        for position in range(self._head, len(self._fresh)):
+            case = self._fresh[position]
+            if case not in self._taken:
+                yield case
+
+    def take(self, case: int) -> None:
+        """Remove a case that :meth:`candidates` offered.
+
+        Raises:
+            ValueError: it is not waiting.
+        """
+        if case in self._due:
+            self._due.remove(case)
+            return
+        if self._head < len(self._fresh) and self._fresh[self._head] == case:
+            self._head += 1
+        else:
+            place = bisect_left(self._fresh, case, self._head)
+            if case in self._taken or place == len(self._fresh) or self._fresh[place] != case:
+                raise ValueError(f"case {case} is not waiting")
+            self._taken.add(case)
+        while self._head < len(self._fresh) and self._fresh[self._head] in self._taken:
+            self._taken.discard(self._fresh[self._head])
+            self._head += 1
+
+    def next_retry(self) -> float | None:
+        """When the first delayed case becomes due; None if none is delayed."""
+        return self._retries[0][0] if self._retries else None
+
+    def pending(self) -> Iterator[int]:
+        """Every waiting case, delayed ones last; for messages."""
+        yield from self._offers()
+        yield from (case for _, _, case in sorted(self._retries))

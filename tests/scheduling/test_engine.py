@@ -1,0 +1,290 @@
+"""The engine's decisions, with time and memory given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from pytest_paddleapi.gpu_admission import Setback
+from pytest_paddleapi.results.verdicts import Verdict
+from pytest_paddleapi.scheduling.engine import Ended, Engine, Grant
+from pytest_paddleapi.scheduling.queue import CaseQueue
+
+
+@dataclass
+class Memory:
+    """A device of ``size`` bytes whose promises are counted in full: the simplest true admission."""
+
+    size: int = 100
+    slots: int = 64
+    held: dict[str, int] = field(default_factory=dict)
+    records: list[bool] = field(default_factory=list)
+    deferrals: int = 0
+    stuck: float | None = None
+
+    def need(self, estimate: int) -> int:
+        return estimate
+
+    def is_oversize(self, need: int) -> bool:
+        return need > self.size
+
+    def target(self, slots: int) -> int:
+        return min(slots, self.slots)
+
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+        need = min(need, self.size)
+        if sum(self.held.values()) + need > self.size:
+            return None
+        assert slot not in self.held
+        self.held[slot] = need
+        return Grant(need, need == self.size)
+
+    def finished(self, slot: str, *, pid: int | None) -> None:
+        del self.held[slot]
+
+    def gone(self, slot: str) -> None:
+        self.held.pop(slot, None)
+
+    def succeeded(self, label: str, slot: str) -> None:
+        self.records.append(True)
+
+    def failed(self, label: str, slot: str, setback: Setback, now: float) -> float:
+        self.records.append(False)
+        if setback is not Setback.DEFERRED:
+            return now
+        self.deferrals += 1
+        return now + min(2.0 ** (self.deferrals - 1), 30.0)
+
+    def wants_restart(self, slot: str) -> bool:
+        return False
+
+    def under_pressure(self, now: float, *, waiting: int, busy: int) -> bool:
+        if not waiting or busy:
+            self.stuck = None
+            return False
+        self.stuck = now if self.stuck is None else self.stuck
+        return now - self.stuck >= 600
+
+    def housekeep(self, now: float) -> None:
+        return
+
+
+def engine_for(estimates: list[int], memory: Memory | None = None, slots: int = 2) -> Engine:
+    engine = Engine(CaseQueue(range(len(estimates))), memory or Memory(), estimates.__getitem__, str)
+    for number in range(slots):
+        engine.add_slot(f"gw{number}")
+    return engine
+
+
+def test_cases_start_in_order_one_on_each_slot() -> None:
+    engine = engine_for([1, 1, 1])
+    assert [(d.slot, d.case) for d in engine.poll(0.0)] == [("gw0", 0), ("gw1", 1)]
+    assert engine.poll(0.0) == []
+
+
+def test_a_case_that_does_not_fit_is_passed_over_and_not_lost() -> None:
+    engine = engine_for([60, 60, 30])
+    first, second = engine.poll(0.0)
+    assert (first.case, second.case) == (0, 2)
+    assert engine.settle(first.slot, first.token, Ended(Verdict.PASS), 1.0)
+    assert [d.case for d in engine.poll(1.0)] == [1]
+
+
+def test_an_oversize_case_never_runs_and_is_handed_out_for_its_report() -> None:
+    engine = engine_for([101, 1])
+    assert [d.case for d in engine.poll(0.0)] == [1]
+    assert engine.oversize == [(0, 101)]
+
+
+def test_a_deferred_case_comes_back_after_its_delay_with_what_it_needs() -> None:
+    engine = engine_for([10], slots=1)
+    (dispatch,) = engine.poll(0.0)
+    assert not engine.settle("gw0", dispatch.token, Ended(Verdict.DEFERRED, needed_bytes=40), 0.0)
+    assert engine.poll(0.5) == []
+    (again,) = engine.poll(1.0)
+    assert (again.case, again.attempt, again.lease_bytes) == (0, 2, 40)
+
+
+def test_growth_ends_at_the_whole_device() -> None:
+    engine = engine_for([10], slots=1)
+    (dispatch,) = engine.poll(0.0)
+    engine.settle("gw0", dispatch.token, Ended(Verdict.DEFERRED, needed_bytes=500), 0.0)
+    (again,) = engine.poll(2.0)
+    assert again.whole_device
+    assert again.lease_bytes == 100
+    assert engine.oversize == []
+
+
+def test_an_external_kill_is_retried_once_and_told_so() -> None:
+    engine = engine_for([1], slots=1)
+    (first,) = engine.poll(0.0)
+    assert not first.killed_before
+    assert not engine.settle("gw0", first.token, Ended(Verdict.EXTERNAL_KILL, external=True), 0.0)
+    (second,) = engine.poll(0.0)
+    assert second.killed_before
+    assert engine.settle("gw0", second.token, Ended(Verdict.PADDLE_CRASH, external=True), 0.0)
+    assert engine.finished
+
+
+def test_the_fourth_external_kill_stops_the_run() -> None:
+    engine = engine_for([1] * 10, slots=1)
+    for kill in range(4):
+        (dispatch,) = engine.poll(float(kill))
+        verdict = Verdict.PADDLE_CRASH if dispatch.killed_before else Verdict.EXTERNAL_KILL
+        engine.settle("gw0", dispatch.token, Ended(verdict, external=True), float(kill))
+        assert (engine.stop_reason is not None) == (kill == 3)
+    assert engine.stop_reason is not None
+    assert "killed from outside" in engine.stop_reason
+    assert engine.poll(9.0) == []
+    assert engine.finished
+
+
+def test_a_lost_worker_gives_its_case_back_once() -> None:
+    engine = engine_for([1, 1], slots=1)
+    engine.poll(0.0)
+    assert engine.drop_slot("gw0", 0.0) is None
+    engine.add_slot("gw1")
+    (again,) = engine.poll(0.1)
+    assert again.case == 0
+    assert engine.drop_slot("gw1", 0.2) == 0
+    engine.add_slot("gw2")
+    assert [d.case for d in engine.poll(0.3)] == [1]
+
+
+def test_a_retired_slot_gives_its_case_to_another_and_the_last_one_ends_the_run() -> None:
+    engine = engine_for([1], slots=2)
+    (dispatch,) = engine.poll(0.0)
+    assert not engine.settle(dispatch.slot, dispatch.token, Ended(Verdict.DEFERRED, retired="no Paddle"), 0.0)
+    (again,) = engine.poll(0.0)
+    assert again.slot != dispatch.slot
+    assert engine.stop_reason is None
+    assert not engine.settle(again.slot, again.token, Ended(Verdict.DEFERRED, retired="no Paddle"), 0.0)
+    assert engine.stop_reason == "no slot is left that could run a case: no Paddle"
+    assert list(engine.queue.pending()) == [0]
+
+
+def test_workers_that_die_without_a_case_stop_the_run() -> None:
+    engine = engine_for([1], slots=0)
+    for number in range(20):
+        engine.add_slot(f"gw{number}")
+        engine.drop_slot(f"gw{number}", float(number))
+    assert engine.stop_reason is not None
+    assert "died one after another" in engine.stop_reason
+
+
+@pytest.mark.parametrize("token", [0, 2, 99])
+def test_a_late_or_repeated_result_changes_nothing(token: int) -> None:
+    engine = engine_for([1, 1], slots=1)
+    (dispatch,) = engine.poll(0.0)
+    assert dispatch.token == 1
+    assert not engine.settle("gw0", token, Ended(Verdict.PASS), 0.0)
+    assert engine.running("gw0") == dispatch
+
+
+def test_the_concurrency_target_is_kept() -> None:
+    engine = engine_for([1] * 9, Memory(slots=2), slots=4)
+    assert len(engine.poll(0.0)) == 2
+
+
+def test_no_room_for_the_pressure_timeout_stops_the_run_with_a_reason() -> None:
+    memory = Memory()
+    memory.held["somebody else"] = 95
+    engine = engine_for([10], memory, slots=1)
+    assert engine.poll(0.0) == []
+    assert engine.poll(599.0) == []
+    assert engine.stop_reason is None
+    engine.poll(600.0)
+    assert engine.stop_reason is not None
+    assert "1 wait for memory" in engine.stop_reason
+
+
+def test_timeouts_crashes_and_deferrals_shrink_the_target_and_differences_do_not() -> None:
+    memory = Memory()
+    engine = engine_for([1] * 4, memory, slots=1)
+    for verdict in (Verdict.PASS, Verdict.PADDLE_ACCURACY, Verdict.TIMEOUT, Verdict.PADDLE_CRASH):
+        (dispatch,) = engine.poll(0.0)
+        engine.settle("gw0", dispatch.token, Ended(verdict), 0.0)
+    assert memory.records == [True, True, False, False]
+
+
+def test_cases_beyond_the_first_window_are_looked_at_every_five_seconds() -> None:
+    engine = engine_for([90] + [50] * 200 + [5], slots=2)
+    (first,) = engine.poll(0.0)[:1]
+    assert first.case == 0
+    # The small case stands behind 200 that do not fit: found by the deep look of the first poll.
+    assert engine.running("gw1") is not None
+    assert engine.running("gw1").case == 201  # type: ignore[union-attr]
+
+
+class EngineAgainstModel(RuleBasedStateMachine):
+    """Whatever happens, every case ends exactly once and no promise is ever broken."""
+
+    SIZES = (1, 10, 30, 60, 100, 150)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.estimates = [self.SIZES[i * 7 % len(self.SIZES)] for i in range(30)]
+        self.memory = Memory()
+        self.engine = engine_for(self.estimates, self.memory, slots=3)
+        self.serial = 3
+        self.done: list[int] = []
+
+    @rule()
+    def poll(self) -> None:
+        self.engine.poll(self.now)
+        self.done += [case for case, _ in self.engine.oversize]
+        self.engine.oversize.clear()
+
+    @rule(seconds=st.floats(0, 8))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @precondition(lambda self: self.engine.busy)
+    @rule(which=st.integers(0, 9), verdict=st.sampled_from([Verdict.PASS, Verdict.TIMEOUT, Verdict.DEFERRED]))
+    def settle(self, which: int, verdict: Verdict) -> None:
+        busy = [s for s in list(self.memory.held) if self.engine.running(s)]
+        slot = busy[which % len(busy)]
+        dispatch = self.engine.running(slot)
+        assert dispatch is not None
+        if self.engine.settle(slot, dispatch.token, Ended(verdict, needed_bytes=2 * dispatch.lease_bytes), self.now):
+            self.done.append(dispatch.case)
+        assert not self.engine.settle(slot, dispatch.token, Ended(Verdict.PASS), self.now)
+
+    @precondition(lambda self: self.engine.busy)
+    @rule(which=st.integers(0, 9))
+    def lose_worker(self, which: int) -> None:
+        busy = [s for s in list(self.memory.held) if self.engine.running(s)]
+        lost = self.engine.drop_slot(busy[which % len(busy)], self.now)
+        if lost is not None:
+            self.done.append(lost)
+        self.serial += 1
+        self.engine.add_slot(f"gw{self.serial}")
+
+    @invariant()
+    def promises_are_kept_and_nothing_is_lost(self) -> None:
+        assert sum(self.memory.held.values()) <= self.memory.size
+        running = [self.engine.running(s).case for s in self.memory.held]  # type: ignore[union-attr]
+        waiting = list(self.engine.queue.pending())
+        assert sorted([*self.done, *running, *waiting]) == list(range(30))
+
+    def teardown(self) -> None:
+        """Left alone, the rest finishes: no deadlock while any case could run."""
+        for _ in range(500):
+            self.now += 1.0
+            self.poll()
+            for slot in list(self.memory.held):
+                dispatch = self.engine.running(slot)
+                if dispatch and self.engine.settle(slot, dispatch.token, Ended(Verdict.PASS), self.now):
+                    self.done.append(dispatch.case)
+            if self.engine.finished:
+                break
+        assert sorted(self.done) == list(range(30))
+
+
+TestEngineAgainstModel = EngineAgainstModel.TestCase
+TestEngineAgainstModel.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
