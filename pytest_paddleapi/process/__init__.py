@@ -1,0 +1,1 @@
+"""The case process and its supervisor."""

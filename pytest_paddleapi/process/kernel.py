@@ -1,0 +1,69 @@
+"""The few Linux calls that Python has no function for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"prctl({option}): {os.strerror(code)}")
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when the thread that made it ends; exit now if it has already.
+
+    ``parent`` is the process id that the parent must have.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of grandchildren whose parent dies, so that they can be reaped."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def start_time(pid: int) -> int:
+    """Field 22 of ``/proc/PID/stat``: with the pid it names one process exactly.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
+def data_and_resident_bytes() -> tuple[int, int]:
+    """This process's private writable address space (what RLIMIT_DATA limits) and its resident memory."""
+    with open("/proc/self/statm", "rb") as file:
+        fields = file.read().split()
+    return int(fields[5]) * _PAGE, int(fields[1]) * _PAGE
+
+
+def reset_peak() -> bool:
+    """Make the peak of resident memory start again from now; False where the kernel does not allow it."""
+    try:
+        with open("/proc/self/clear_refs", "wb") as file:
+            file.write(b"5")
+    except OSError:
+        return False
+    return True
+
+
+def peak_resident_bytes() -> int:
+    """The peak of resident memory since :func:`reset_peak`."""
+    with open("/proc/self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,228 @@
+"""The typed messages between a worker and its case process, and how they travel.
+
+A message is length-prefixed MessagePack over an inherited pipe. Stdout belongs to the frameworks.
+Both sides of the pipe, and nothing else, are described here; this module imports no framework.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Union
+
+import msgspec
+
+from ..results.verdicts import Verdict
+
+__all__ = [
+    "CaseDied",
+    "CaseLaunched",
+    "CaseNotLaunched",
+    "CaseNotReady",
+    "CaseOptions",
+    "CaseReady",
+    "CaseResult",
+    "FromCase",
+    "FromLauncher",
+    "LaunchCase",
+    "Load",
+    "LoadFailed",
+    "Loaded",
+    "Measured",
+    "Mode",
+    "RunCase",
+    "SignalCase",
+    "Stage",
+    "StageEntered",
+    "ToCase",
+    "ToLauncher",
+    "ToleranceOptions",
+    "Verdict",
+]
+
+
+class Mode(str, enum.Enum):
+    """What a case compares (one per session)."""
+
+    ACCURACY = "accuracy"
+    PADDLE_ONLY = "paddle-only"
+
+
+class Stage(str, enum.Enum):
+    """What the case process is doing; a death or a timeout is charged by it."""
+
+    STARTING = "starting"
+    INPUTS = "inputs"
+    REFERENCE = "reference"
+    PADDLE = "paddle"
+    COMPARISON = "comparison"
+
+
+class ToleranceOptions(msgspec.Struct, frozen=True):
+    """How close is equal. ``kind`` is ``dtype`` (ten times Torch's table), ``fixed`` or ``bitwise``.
+
+    ``per_api`` maps an API name, or ``API:dtype``, to ``(atol, rtol)`` and wins over the rest.
+    """
+
+    kind: str = "dtype"
+    atol: float = 1e-2
+    rtol: float = 1e-2
+    per_api: dict[str, tuple[float, float]] = {}
+
+
+class CaseOptions(msgspec.Struct, frozen=True):
+    """What holds for every case of a session; sent once, when the case process starts."""
+
+    mode: Mode = Mode.ACCURACY
+    seed: int = 0
+    tolerance: ToleranceOptions = ToleranceOptions()
+    record_tolerance: bool = False
+    cache_inputs: bool = False
+    test_backward: bool = True
+    threads: int = 0
+    device: str = "cpu"
+
+
+class RunCase(msgspec.Struct, frozen=True, tag="run"):
+    """Worker to case process: run this config. ``token`` names the attempt; answers repeat it.
+
+    ``lease_bytes`` is what the ledger promised (0: no limit); ``whole_device`` says that it is all
+    that the device can give, so that running out of it is final.
+    """
+
+    token: int
+    config: str
+    lease_bytes: int = 0
+    whole_device: bool = True
+
+
+class StageEntered(msgspec.Struct, frozen=True, tag="stage"):
+    """Case process to worker: sent before the stage is entered."""
+
+    token: int
+    stage: Stage
+
+
+class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Numbers about one case; what does not apply stays None and is left out of the report."""
+
+    compared_outputs: int | None = None
+    compared_gradients: int | None = None
+    compared_elements: int | None = None
+    max_abs_diff: float | None = None
+    max_rel_diff: float | None = None
+    tolerance: str | None = None
+    estimated_bytes: int | None = None
+    peak_bytes: int | None = None
+    #: Why gradients were not compared, a reference in higher precision, a statistical check, ...
+    notes: tuple[str, ...] = ()
+
+
+class CaseResult(msgspec.Struct, frozen=True, tag="result"):
+    """The verdict on one attempt, from the case process or made by the supervisor after a death.
+
+    ``fatal`` says that the process exits right after sending this, because its device is lost.
+    """
+
+    token: int
+    verdict: Verdict
+    text: str = ""
+    measured: Measured = Measured()
+    seconds: float = 0.0
+    fatal: bool = False
+    #: For ``deferred``: what the case turned out to need, when known.
+    needed_bytes: int | None = None
+
+
+class CaseReady(msgspec.Struct, frozen=True, tag="ready"):
+    """Case process to worker: the options are taken, the device is prepared, requests are welcome."""
+
+    pid: int
+
+
+class CaseNotReady(msgspec.Struct, frozen=True, tag="not_ready"):
+    """Case process to worker, in place of :class:`CaseReady`: the reason; the process exits after it."""
+
+    text: str
+
+
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """Worker to launcher, first of all: import these modules, then the runner.
+
+    ``runner`` is ``package.module:Class``. ``modules`` are imported in their order, before it.
+    """
+
+    runner: str
+    modules: tuple[str, ...]
+
+
+class LaunchCase(msgspec.Struct, frozen=True, tag="launch"):
+    """Worker to launcher: make a case process.
+
+    Its channel, stdout, stderr and stack file travel beside this message, in this order.
+    """
+
+    token: int
+    options: CaseOptions
+
+
+class SignalCase(msgspec.Struct, frozen=True, tag="signal"):
+    """Worker to launcher: signal the case process, or its whole process group.
+
+    The launcher is the parent: as long as it has not reaped the process, its id cannot be another's.
+    """
+
+    token: int
+    signal: int
+    group: bool = False
+
+
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    """Launcher to worker: everything is imported.
+
+    ``threads`` counts the launcher's own (1, or a fork is not safe); ``versions`` is by module name.
+    """
+
+    pid: int
+    seconds: float
+    threads: int
+    versions: dict[str, str]
+
+
+class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
+    """Launcher to worker: ``module`` could not be imported; the launcher exits after it.
+
+    ``missing`` says that it is not installed at all, ``text`` is the end of the traceback.
+    """
+
+    module: str
+    text: str
+    missing: bool
+
+
+class CaseLaunched(msgspec.Struct, frozen=True, tag="launched"):
+    """Launcher to worker: the process exists. ``start_time`` is field 22 of ``/proc/PID/stat``."""
+
+    token: int
+    pid: int
+    start_time: int
+
+
+class CaseNotLaunched(msgspec.Struct, frozen=True, tag="not_launched"):
+    """Launcher to worker: no process could be made."""
+
+    token: int
+    text: str
+
+
+class CaseDied(msgspec.Struct, frozen=True, tag="died"):
+    """Launcher to worker: the process is reaped and its group is gone. ``status`` is as from ``wait``."""
+
+    token: int
+    pid: int
+    status: int
+
+
+FromCase = Union[StageEntered, CaseResult, CaseReady, CaseNotReady]
+ToCase = Union[RunCase]
+ToLauncher = Union[Load, LaunchCase, SignalCase]
+FromLauncher = Union[Loaded, LoadFailed, CaseLaunched, CaseNotLaunched, CaseDied]
