@@ -27,6 +27,8 @@ from .printing import print_call
 
 #: Longer lines are rare, and parsed.
 _MAX_FAST = 100_000
+#: Parts of an API's name, fewer than the parser lets through.
+_MAX_PARTS = 10
 
 _INT = r"(?:-?[1-9][0-9]{0,17}|0)"
 _FLOAT = r"-?[0-9]+(?:\.[0-9]+(?:e[-+][0-9]+)?|e[-+][0-9]+)"
@@ -57,7 +59,7 @@ def _containers(element: str) -> str:
 
 _VALUE = f"(?:{_ATOM}|{_containers(f'{_ATOM}|{_containers(_ATOM)}')})"
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
-_USUAL = re.compile(rf"(paddle(?:\.{_NAME})+)\((?:{_VALUE}, )*(?:{_NAME}={_VALUE}, )*\)")
+_USUAL = re.compile(rf"(paddle(?:\.{_NAME}){{1,{_MAX_PARTS}}})\((?:{_VALUE}, )*(?:{_NAME}={_VALUE}, )*\)")
 _FLOATS = re.compile(_FLOAT)
 _NAMES = re.compile(rf"(?<=[( ]){_NAME}(?==)")
 _RESERVED = frozenset(keyword.kwlist) | {"__debug__"}

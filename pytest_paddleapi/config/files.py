@@ -117,7 +117,10 @@ def _matches(pattern: str, cwd: Path) -> list[Path]:
         if not files:
             raise ConfigFileError(f"the config folder {printable(path)} holds no *{_SUFFIX} file")
     elif _MAGIC.search(pattern):
-        files = [file for match in _glob(path) for file in _take(match)]
+        base, parts = _split_glob(path)
+        if _stat(base) is None:
+            raise _missing(pattern, base)
+        files = [file for match in _glob(base, parts) for file in _take(match)] if parts else []
         if not files:
             raise ConfigFileError(f"the config glob '{printable(pattern)}' matches no file ({printable(path)})")
     else:
@@ -193,12 +196,20 @@ def _text_files(top: Path) -> list[Path]:
     return sorted(files)
 
 
-def _glob(pattern: Path) -> list[Path]:
-    first = next(index for index, part in enumerate(pattern.parts) if _MAGIC.search(part))
-    parts = pattern.parts[first:]
+def _split_glob(pattern: Path) -> tuple[Path, tuple[str, ...]]:
+    """The folder where matching begins, and the parts to match. A folder that has just this name is meant itself."""
+    base = Path(pattern.anchor)
+    for index, part in enumerate(pattern.parts[1:], 1):
+        if _MAGIC.search(part) and not os.path.lexists(base / part):
+            return base, pattern.parts[index:]
+        base /= part
+    return base, ()
+
+
+def _glob(base: Path, parts: tuple[str, ...]) -> list[Path]:
     found: set[Path] = set()
     seen: set[tuple[_Identity, int]] = set()
-    pending = [(Path(*pattern.parts[:first]), 0)]
+    pending = [(base, 0)]
     while pending:
         folder, index = pending.pop()
         if not _is_folder(folder) or (state := (_identity(folder), index)) in seen:

@@ -10,6 +10,7 @@ from typing import Any
 
 from .errors import ConfigSyntaxError
 from .model import ITEMSIZE, Call, DtypeRef, TensorSpec, TypeRef
+from .printing import print_value
 from .scan import MAX_DEPTH, readable_source
 
 #: Ten times the longest line known; the parser's time grows with the length.
@@ -76,7 +77,7 @@ def _dotted(node: ast.expr) -> str | None:
 
 
 def _short(value: Any) -> str:
-    shown = repr(value)
+    shown = repr(value) if isinstance(value, str) else print_value(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 

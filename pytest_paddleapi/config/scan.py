@@ -41,6 +41,7 @@ _TOKEN = re.compile(
     r"|(?P<other>[^\s\w])",
     re.DOTALL,
 )
+_NUMBER = re.compile(r"[0-9][0-9_]*(?:[eE][0-9_]*)?[jJ]?|0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+")
 # \N{...} would look a character up in a table; the others are escapes that Python cannot decode.
 _HEX = "[0-9A-Fa-f]"
 _ESCAPE_FAULT = rf"N|x(?!{_HEX}{{2}})|u(?!{_HEX}{{4}})|U(?!00(?:0{_HEX}|10){_HEX}{{4}})"
@@ -175,16 +176,19 @@ class _Scan:
             self.fail(column, f"{word!r} is not in the config language")
         if self.previous == "word":
             self.fail(column, "expected a comma or a closing bracket")
-        if len(word) > MAX_DIGITS and word[0].isdigit():
-            self.fail(column, f"a number of more than {MAX_DIGITS} digits")
-        if (
-            self.previous != "sign"
-            and word[0] == "0"
-            and word.strip("0_").isdigit()
-            and self.text[column + len(word)] != "."
-        ):
-            self.fail(column, "a number begins with a zero")
+        if word[0].isdigit():
+            self.see_number(word, column)
         self.word, self.word_column = word, column
+
+    def see_number(self, word: str, column: int) -> None:
+        """``word`` may be a part: what stands between a point or a sign and the next."""
+        if len(word) > MAX_DIGITS:
+            self.fail(column, f"a number of more than {MAX_DIGITS} digits")
+        if _NUMBER.fullmatch(word) is None:
+            self.fail(column, f"{word[:20]!r} is not a number")
+        whole = self.previous != "sign" and not self.text.startswith(".", column + len(word))
+        if whole and word[0] == "0" and word.strip("0_").isdigit():
+            self.fail(column, "a number begins with a zero")
 
     def see_string(self, token: str, column: int) -> None:
         if self.previous == "word":
