@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+from _shared import table
 from filelock import FileLock
 
 from pytest_paddleapi.devices.host import HostDevice
@@ -87,7 +88,7 @@ def measure(folder: Path, processes: int, slots: int, seconds: float) -> list[Re
     running = [context.Process(target=session, args=(folder, slots, seconds, barrier, queue)) for _ in range(processes)]
     for process in running:
         process.start()
-    results = [queue.get() for _ in running]
+    results = [queue.get(timeout=seconds + 60) for _ in running]
     for process in running:
         process.join()
     return results
@@ -105,15 +106,12 @@ def filelock_alone(folder: Path, seconds: float) -> Result:
     return Result(time.perf_counter() - start, times)
 
 
-def row(name: str, results: list[Result], first: float | None) -> float:
-    """Print one line of the table; gives its transactions per second."""
+def line(name: str, results: list[Result], first: float | None) -> tuple[float, list[str]]:
+    """The transactions per second, and the line of the table."""
     times = sorted(value for result in results for value in result.times)
     rate = sum(len(result.times) / result.seconds for result in results)
     median, p99 = statistics.median(times) * 1e6, times[int(len(times) * 0.99)] * 1e6
-    print(
-        f"| {name:<34} | {rate:>9,.0f} | {median:>9,.0f} | {p99:>9,.0f} | {rate / (first or rate):>5.2f} |", flush=True
-    )
-    return rate
+    return rate, [name, f"{rate:,.0f}", f"{median:,.0f}", f"{p99:,.0f}", f"{rate / (first or rate):.2f}"]
 
 
 def main() -> None:
@@ -125,18 +123,17 @@ def main() -> None:
     options = parser.parse_args()
     parent = options.folder or (Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
     folder = Path(tempfile.mkdtemp(prefix="paddleapi-bench-", dir=parent))
+    many = options.processes
     try:
-        print(f"| {'ledger in ' + str(folder.parent):<34} | trans./s  | median µs |    p99 µs | ratio |")
-        print(f"| {'-' * 34} | {'-' * 9} | {'-' * 9} | {'-' * 9} | {'-' * 5} |")
-        first = row("1 process, 1 slot", measure(folder, 1, 1, options.seconds), None)
-        row("1 process, 64 slots", measure(folder, 1, 64, options.seconds), first)
-        row("1 process, 400 slots", measure(folder, 1, 400, options.seconds), first)
-        many = options.processes
-        row(f"{many} processes, 1 slot each", measure(folder, many, 1, options.seconds), first)
-        row(f"{many} processes, 64 slots each", measure(folder, many, 64, options.seconds), first)
-        row("filelock: acquire and release only", [filelock_alone(folder, options.seconds)], first)
+        first, row = line("1 process, 1 slot", measure(folder, 1, 1, options.seconds), None)
+        rows = [row]
+        for processes, slots in ((1, 64), (1, 400), (many, 1), (many, 64)):
+            results = measure(folder, processes, slots, options.seconds)
+            rows.append(line(f"{processes} processes, {slots} slots each", results, first)[1])
+        rows.append(line("filelock, nothing under it", [filelock_alone(folder, options.seconds)], first)[1])
     finally:
         shutil.rmtree(folder)
+    table([f"ledger in {folder.parent}", "transactions/s", "median µs", "p99 µs", "ratio"], rows)
 
 
 if __name__ == "__main__":

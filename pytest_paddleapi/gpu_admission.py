@@ -46,13 +46,10 @@ from .admission.ledger import (
     Admission,
     Granted,
     Ledger,
-    LedgerSnapshot,
     Refusal,
     Refused,
-    pause_session,
-    read_ledger,
-    resume_session,
 )
+from .admission.observing import LedgerSnapshot, pause_session, read_ledger, resume_session
 from .admission.policy import Policy, Setback
 from .admission.records import Group, Lease, LeaseState, SessionHeader, Slot
 from .admission.rules import GIB, MIB, AdmissionRules

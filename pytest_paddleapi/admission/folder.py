@@ -105,16 +105,18 @@ def open_folder(path: Path | None) -> Folder:
 def advice(exc: OSError) -> str:
     """What to do about a folder that gives this error."""
     if exc.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return "give a folder that you may write to"
+        return "give a folder that you may write to (--paddleapi-ledger)"
     if exc.errno == errno.ENOENT:
         return "make the folder above it first"
-    return "give another folder"
+    return "give another folder (--paddleapi-ledger)"
 
 
 def _file_mode(path: str, found: os.stat_result, private: bool) -> int:
     if private and found.st_uid != os.geteuid():
         raise LedgerFolderError(
-            path, f"belongs to user {found.st_uid}, not to {os.geteuid()}; remove it, or give a folder"
+            path,
+            f"belongs to user {found.st_uid}, not to {os.geteuid()}; "
+            "remove it, or give another folder (--paddleapi-ledger)",
         )
     if private and stat.S_IMODE(found.st_mode) & 0o077:
         raise LedgerFolderError(path, f"is open to others (mode {stat.S_IMODE(found.st_mode):04o}); chmod 700 it")
@@ -155,7 +157,10 @@ def check_lock(folder: Folder, name: str) -> None:
     except (OSError, subprocess.SubprocessError) as exc:
         raise LedgerFolderError(folder.path, f"the lock test could not run {sys.executable!r}: {exc}") from exc
     if done.returncode == _GOT_IT:
-        why = f"locks on its filesystem{filesystem_of(folder)} keep nobody out; give a folder on a local disk"
+        why = (
+            f"locks on its filesystem{filesystem_of(folder)} keep nobody out; "
+            "give a folder on a local disk (--paddleapi-ledger)"
+        )
         raise LedgerFolderError(folder.path, why)
     if done.returncode != 0:
         raise LedgerFolderError(folder.path, f"the lock test failed: {done.stderr.decode(errors='replace').strip()}")

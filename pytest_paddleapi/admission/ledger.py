@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ..devices.model import Device, DeviceReadingError, Holder
 from ..devices.processes import identify, is_running
 from .accounting import holders_on, room, room_at_least
 from .errors import LeaseError
+from .observing import LedgerSnapshot
 from .records import Lease, LeaseState, SessionHeader, Slot, case_label, encode_line
 from .rules import AdmissionRules
 from .settling import Settling
@@ -28,13 +29,8 @@ __all__ = [
     "Admission",
     "Granted",
     "Ledger",
-    "LedgerSnapshot",
     "Refusal",
     "Refused",
-    "SessionState",
-    "pause_session",
-    "read_ledger",
-    "resume_session",
 ]
 
 
@@ -71,14 +67,6 @@ class Refused:
 
 
 Admission = Granted | Refused
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerSnapshot:
-    """Every live session and its leases, as of one moment."""
-
-    folder: str
-    sessions: tuple[SessionState, ...]
 
 
 class _Draft:
@@ -131,10 +119,9 @@ class Ledger:
         self._next = 0
         session = f"{SESSION_PREFIX}{os.getpid()}-{secrets.token_hex(6)}"
         self._header = _header(session, label, clock())
-        self._header_line = encode_line(self._header)
-        self._store = LedgerStore(folder, wait=self.rules.mutex_seconds, session=session)
-        with self._transaction():
-            pass  # publishes: a live session without a lease file is one that nobody can reckon with
+        self._store = LedgerStore(
+            folder, wait=self.rules.mutex_seconds, session=session, header=encode_line(self._header)
+        )
 
     def __enter__(self) -> Ledger:
         return self
@@ -321,7 +308,7 @@ class Ledger:
             known = self._lines.get(slot)
             # Identity is enough: leases never change, they are replaced.
             lines[slot] = known if known is not None and known[0] is lease else (lease, encode_line(lease))
-        self._store.publish(self._header_line, (line for _, line in lines.values()))
+        self._store.publish(line for _, line in lines.values())
         self._lines = lines
 
     def _admit(self, draft: _Draft, slot: Slot, case: str, size: int, inherited: Lease | None) -> Admission:
@@ -433,33 +420,3 @@ def _header(session: str, label: str, started: float) -> SessionHeader:
     return SessionHeader(
         session=session, pid=os.getpid(), host=os.uname().nodename, user=user, started=started, label=case_label(label)
     )
-
-
-def read_ledger(folder: Path | None = None, *, wait: float = AdmissionRules().mutex_seconds) -> LedgerSnapshot:
-    """What all live sessions on this host promise, without being one of them.
-
-    Raises:
-        LedgerFolderError, LedgerBusyError: see their docs.
-    """
-    with closing(LedgerStore(folder, wait=wait)) as store, store.transaction() as sessions:
-        return LedgerSnapshot(store.path, sessions)
-
-
-def pause_session(session: str, folder: Path | None = None, *, wait: float = AdmissionRules().mutex_seconds) -> None:
-    """Ask a session to admit nothing, let its cases end and give its devices back, until :func:`resume_session`.
-
-    Raises:
-        LedgerError: there is no such live session, or see :func:`read_ledger`.
-    """
-    with closing(LedgerStore(folder, wait=wait)) as store, store.transaction():
-        store.set_paused(session, True)
-
-
-def resume_session(session: str, folder: Path | None = None, *, wait: float = AdmissionRules().mutex_seconds) -> None:
-    """Let a paused session go on.
-
-    Raises:
-        LedgerError: there is no such live session, or see :func:`read_ledger`.
-    """
-    with closing(LedgerStore(folder, wait=wait)) as store, store.transaction():
-        store.set_paused(session, False)

@@ -64,7 +64,10 @@ def try_lock(folder: Folder, fd: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as exc:
-        why = f"its filesystem{filesystem_of(folder)} gives no locks ({exc.strerror}); give a folder on a local disk"
+        why = (
+            f"its filesystem{filesystem_of(folder)} gives no locks ({exc.strerror}); "
+            "give a folder on a local disk (--paddleapi-ledger)"
+        )
         raise LedgerFolderError(folder.path, why) from exc
     return True
 

@@ -11,7 +11,8 @@ it was taken on.
 
 A flock belongs to an open file description, and every process that inherits a descriptor of it keeps the lock
 alive. All descriptors are close-on-exec, and a child made by a bare ``os.fork`` closes them at once, so neither can
-outlive the session. A process forked from C that never executes anything, and lives on, would.
+outlive the session for more than the instant between fork and exec. A process forked from C that never executes
+anything, and lives on, would.
 """
 
 from __future__ import annotations
@@ -63,17 +64,19 @@ class SessionState:
 class LedgerStore:
     """Access to one ledger folder; with ``session``, as a member that has a lock and a lease file of its own.
 
-    Nothing here knows what memory is. Threads may share one; a forked child cannot use it.
+    Nothing here knows what memory is. Threads may share one; a forked child cannot use it. ``header`` is the line
+    about the session at the head of its lease file (``encode_line``).
 
     Raises:
         LedgerFolderError: the folder cannot hold a ledger.
         LedgerBusyError: the mutex could not be had within ``wait`` seconds.
     """
 
-    def __init__(self, path: Path | None, *, wait: float, session: str | None = None) -> None:
+    def __init__(self, path: Path | None, *, wait: float, session: str | None = None, header: bytes = b"") -> None:
         if session is not None and not _SESSION_NAME.fullmatch(session):
             raise ValueError(f"{session!r} is no name of a session ({_SESSION_NAME.pattern})")
         self.session = session
+        self._header = header
         #: True when this session's file is not what it last wrote; the transaction must publish again.
         self.stale = False
         #: True while somebody asks this session to pause; as of the last transaction.
@@ -99,8 +102,9 @@ class LedgerStore:
         _open_stores.add(self)
         if session is not None:
             try:
+                # In one step with the lock: a live session without a lease file is one that nobody can reckon with.
                 with self.transaction():
-                    pass  # it makes this session's lock where there is none
+                    self.publish(())
                 check_lock(self._folder, session + _LOCK)
             except BaseException:
                 self.close()
@@ -135,7 +139,7 @@ class LedgerStore:
         for note in notes:  # a filter may turn a warning into an error: not while the ledger is held
             warnings.warn(f"ledger {self.path}: {note}", LedgerWarning, stacklevel=4)
 
-    def publish(self, header: bytes, leases: Iterable[bytes]) -> None:
+    def publish(self, leases: Iterable[bytes]) -> None:
         """Replace this session's lease file (lines as of ``encode_line``). Only inside a transaction.
 
         The new text is complete in a file of its own before the old file goes, so a full disk changes nothing.
@@ -154,7 +158,7 @@ class LedgerStore:
         name = self._own_name()
         version = max(self._version + 1, time.time_ns())
         try:
-            signature = self._write_new(name + _NEW, encode_file(version, header, leases), version)
+            signature = self._write_new(name + _NEW, encode_file(version, self._header, leases), version)
             with suppress(FileNotFoundError):
                 os.unlink(name + _LEASES, dir_fd=self._folder.fd)
             os.rename(name + _NEW, name + _LEASES, src_dir_fd=self._folder.fd, dst_dir_fd=self._folder.fd)

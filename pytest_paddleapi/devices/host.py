@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from .cgroups import MemoryGroup, memory_groups
 from .model import Device, DeviceReadingError, Holder, MemoryReading, Probe
 from .processes import private_bytes
+from .readings import bracketed
 
 __all__ = ["KIND", "HostDevice", "HostKind"]
 
@@ -45,17 +46,18 @@ class HostDevice:
         return self.memory_limit is not None
 
     def read(self, holders: Sequence[Holder] = ()) -> MemoryReading:
-        """See :meth:`pytest_paddleapi.devices.model.Device.read`. Takes about 50 µs and 35 µs for each holder."""
+        """See :meth:`pytest_paddleapi.devices.model.Device.read`. Takes about 40 µs, and 100 µs for each holder."""
         total, free = self._available()
         held: dict[Holder, int] = {}
         if holders:
-            held = {holder: size for holder in holders if (size := private_bytes(holder, self._proc)) is not None}
-            # A second look, so that what moved meanwhile is not counted both as held and as free.
-            free = min(free, self._available()[1])
+            free, held = bracketed(lambda: self._available()[1], lambda: self._held(holders))
         if self.memory_limit is not None:
             total = min(total, self.memory_limit)
             free = max(0, min(free, self.memory_limit - sum(held.values())))
         return MemoryReading(total, free, held)
+
+    def _held(self, holders: Sequence[Holder]) -> dict[Holder, int]:
+        return {holder: size for holder in holders if (size := private_bytes(holder, self._proc)) is not None}
 
     def _available(self) -> tuple[int, int]:
         try:

@@ -93,9 +93,9 @@ class Device(Protocol):
     def read(self, holders: Sequence[Holder] = ()) -> MemoryReading:
         """Measure now; never an old value.
 
-        ``free`` and ``held`` must fit each other: if memory moves between a process and the free pool while
-        this runs, each byte may be missing from both but must not stand in both. (Read free, held, free, and
-        give the smaller free.)
+        ``free`` and ``held`` must fit each other: no byte may stand in both, though it may be missing from both.
+        Drivers tell them one after the other, and memory moves meanwhile;
+        :func:`pytest_paddleapi.devices.readings.bracketed` asks in the right order.
 
         Raises:
             DeviceReadingError: the memory is unknown (see its subclasses).

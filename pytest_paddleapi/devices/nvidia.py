@@ -12,13 +12,16 @@ from typing import Any, TypeVar
 
 from .model import Device, DeviceLostError, DeviceReadingError, Holder, MemoryReading, Probe
 from .processes import identify
-from .readings import TimedReader
+from .readings import TimedReader, bracketed
 
 __all__ = ["KIND", "NvidiaDevice", "NvidiaKind"]
 
 T = TypeVar("T")
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+#: In place of a size; below every size, so that the least of several looks stays unknown.
+_UNKNOWN = -1
 
 
 class NvidiaDevice:
@@ -50,27 +53,13 @@ class NvidiaDevice:
         if self._handle is None:
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(self.uuid)
         memory = pynvml.nvmlDeviceGetMemoryInfo(self._handle)
-        total, free = int(memory.total), int(memory.free)
-        held: Mapping[Holder, int] = {}
-        if holders:
-            held = self._held(holders)
-            # A second look, so that what moved meanwhile is not counted both as held and as free.
-            free = min(free, int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).free))
-        return MemoryReading(total, free, held)
-
-    def _held(self, holders: Sequence[Holder]) -> dict[Holder, int]:
-        import pynvml
-
-        try:
-            listed = _running(self._handle)
-        except (pynvml.NVMLError_NoPermission, pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
-            return {}  # unknown, which is not zero
-        by_pid: dict[int, int | None] = {}
-        for process in listed:
-            # One process has an entry for each of its contexts. One unknown part makes the sum unknown.
-            before, size = by_pid.get(process.pid, 0), process.usedGpuMemory
-            by_pid[process.pid] = None if before is None or size is None else before + int(size)
-        return _ours(by_pid, holders)
+        if not holders:
+            return MemoryReading(int(memory.total), int(memory.free))
+        free, by_pid = bracketed(
+            lambda: int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).free), lambda: _by_pid(self._handle)
+        )
+        # Who has a process id is looked up last: if it is the holder now, it was the holder in all the looks.
+        return MemoryReading(int(memory.total), free, _ours(by_pid, holders))
 
     def _translated(self, call: Callable[[], T]) -> T:
         import pynvml
@@ -87,6 +76,22 @@ class NvidiaDevice:
             raise DeviceReadingError(self.uuid, f"{exc}") from exc
 
 
+def _by_pid(handle: Any) -> dict[int, int]:
+    """What each listed process holds; ``_UNKNOWN`` where the driver does not say."""
+    import pynvml
+
+    try:
+        listed = _running(handle)
+    except (pynvml.NVMLError_NoPermission, pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+        return {}  # unknown, which is not zero
+    found: dict[int, int] = {}
+    for process in listed:
+        # One process has an entry for each of its contexts. One unknown part makes the sum unknown.
+        before, size = found.get(process.pid, 0), process.usedGpuMemory
+        found[process.pid] = _UNKNOWN if before == _UNKNOWN or size is None else before + int(size)
+    return found
+
+
 def _running(handle: Any) -> list[Any]:
     import pynvml
 
@@ -96,7 +101,7 @@ def _running(handle: Any) -> list[Any]:
         return list(pynvml.nvmlDeviceGetComputeRunningProcesses_v2(handle))
 
 
-def _ours(by_pid: Mapping[int, int | None], holders: Sequence[Holder]) -> dict[Holder, int]:
+def _ours(by_pid: Mapping[int, int], holders: Sequence[Holder]) -> dict[Holder, int]:
     """The listed memory of ``holders``, if the listed process ids are those of our own namespace.
 
     Inside a container some drivers list the host's ids, and an id of the host may by chance be that of a
@@ -112,8 +117,8 @@ def _ours(by_pid: Mapping[int, int | None], holders: Sequence[Holder]) -> dict[H
         seen[pid] = process
     held: dict[Holder, int] = {}
     for holder in holders:
-        size = by_pid.get(holder.pid)
-        if size is not None and seen.get(holder.pid) == holder:
+        size = by_pid.get(holder.pid, _UNKNOWN)
+        if size != _UNKNOWN and seen.get(holder.pid) == holder:
             held[holder] = size
     return held
 

@@ -1,4 +1,4 @@
-"""Calls into a driver that may never come back.
+"""How to ask a driver: in an order that cannot mislead, and without waiting for one that never comes back.
 
 A query of a sick GPU can hang in the kernel, where no signal reaches it. So it runs in a thread of its own, which
 is left behind when it hangs. What comes back too late is thrown away: a reading is fresh or it is an error.
@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from .model import DeviceReadingTimeoutError
 
-__all__ = ["ABANDON_SECONDS", "PATIENCE_SECONDS", "TimedReader", "within"]
+__all__ = ["ABANDON_SECONDS", "PATIENCE_SECONDS", "TimedReader", "bracketed", "within"]
 
 T = TypeVar("T")
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+#: Looks at the free memory in one reading, each between two looks at what processes hold.
+_ROUNDS = 2
 
 #: A caller waits this long for one reading. It may hold the ledger meanwhile, so it is short: a healthy
 #: driver answers in a millisecond, and one that does not is asked again in the next round.
@@ -144,3 +148,25 @@ def within(seconds: float, what: str, function: Callable[[], T]) -> T:
         return reader.read(function)
     finally:
         reader.close()
+
+
+def bracketed(free: Callable[[], int], held: Callable[[], Mapping[KeyT, int]]) -> tuple[int, dict[KeyT, int]]:
+    """The free memory and what each process holds, such that no byte is counted as both.
+
+    No driver gives both at one moment. If a process takes memory between a look at the free memory and one at what
+    it holds, the same bytes are seen free and held, and are promised twice. So each look at the free memory stands
+    between two looks at what is held, and each process counts with its least: at the moment when the free memory was
+    read, it held no less than that, whatever *other* processes did meanwhile. (Free, held, free with the smaller
+    free is not enough: one process takes and another gives back, and both looks at the free memory are too high.)
+
+    That is exact for a process that only takes or only gives back during one reading. For one that turns round in
+    it, two looks at the free memory make it unlikely that each falls just where little is in use. A process that is
+    missing from any look is missing from the result.
+    """
+    least = dict(held())
+    looks: list[int] = []
+    for _ in range(_ROUNDS):
+        looks.append(free())
+        again = held()
+        least = {key: min(size, again[key]) for key, size in least.items() if key in again}
+    return min(looks), least

@@ -48,6 +48,7 @@ def hold(folder: Path, size: str) -> None:
 def churn(folder: Path) -> None:
     """Reserve and release as fast as possible until killed."""
     ledger = Ledger([EmptyDevice()], folder=folder, rules=RULES)
+    (folder.parent / "joined").touch()
     while True:
         answer = ledger.reserve(SLOT, "c" * 100, 50)
         if isinstance(answer, Granted):
@@ -59,17 +60,37 @@ def kill_at_random(folder: Path, times: str, seed: str) -> None:
     """Kill a churning session at any instant, again and again, and look at what it leaves."""
     warnings.simplefilter("error")
     chance = random.Random(int(seed))
+    joined = folder.parent / "joined"
     read_ledger(folder)
     for _ in range(int(times)):
+        joined.unlink(missing_ok=True)
         child = os.fork()
         if child == 0:
             churn(folder)
-        while not any(folder.glob("*.leases")):
+        while not joined.exists():
             time.sleep(0.001)
         time.sleep(chance.uniform(0, 0.03))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         assert read_ledger(folder).sessions == ()
+        assert [file.name for file in folder.iterdir()] == ["ledger.mutex"]
+    ready()
+
+
+def kill_while_joining(folder: Path, times: str, seed: str) -> None:
+    """The same while it joins. A program that it has just forked keeps the lock until it executes, for an instant."""
+    chance = random.Random(int(seed))
+    read_ledger(folder)
+    for _ in range(int(times)):
+        child = os.fork()
+        if child == 0:
+            churn(folder)
+        time.sleep(chance.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        deadline = time.monotonic() + 20
+        while read_ledger(folder).sessions and time.monotonic() < deadline:
+            time.sleep(0.001)
         assert [file.name for file in folder.iterdir()] == ["ledger.mutex"]
     ready()
 

@@ -43,6 +43,11 @@ def test_a_session_killed_at_any_instant_leaves_nothing_behind(programs: Program
     assert process.wait() == 0
 
 
+def test_a_session_killed_while_it_joins_leaves_nothing_behind(programs: Programs) -> None:
+    process, _ = programs.start("kill_while_joining", "40", "21")
+    assert process.wait() == 0
+
+
 def test_two_processes_racing_for_the_same_memory_never_both_have_it(programs: Programs, folder: Path) -> None:
     racers = [programs.start("race", "1000")[0] for _ in range(2)]
     won = []

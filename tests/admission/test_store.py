@@ -251,6 +251,31 @@ class TestCleanedAway:
         assert not list(folder.glob("paddleapi-gone*"))
 
 
+class TestJoining:
+    def test_others_know_a_session_from_its_first_moment(
+        self, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also while it is still trying out whether its lock is real, which takes a while."""
+        other = open_ledger()
+        answers = []
+        monkeypatch.setattr(
+            store_module, "check_lock", lambda folder, name: answers.append(other.reserve(slot(), "c", 90))
+        )
+        open_ledger()
+        assert [type(answer) for answer in answers] == [Granted]
+
+    def test_a_session_that_fails_to_join_leaves_nothing(
+        self, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch, folder: Path
+    ) -> None:
+        def fail(folder: object, name: str) -> None:
+            raise LedgerError("x", "no real locks")
+
+        monkeypatch.setattr(store_module, "check_lock", fail)
+        with pytest.raises(LedgerError, match="no real locks"):
+            open_ledger()
+        assert [file.name for file in folder.iterdir()] == ["ledger.mutex"]
+
+
 class TestWriting:
     def test_a_full_disk_is_an_error_and_changes_nothing(
         self, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch, folder: Path

@@ -1,4 +1,4 @@
-"""Readings that hang."""
+"""Readings that mislead, and readings that hang."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_paddleapi.devices.model import DeviceReadingTimeoutError
-from pytest_paddleapi.devices.readings import MOST_HANGING, TimedReader, within
+from pytest_paddleapi.devices.readings import MOST_HANGING, TimedReader, bracketed, within
 
 
 class Clock:
@@ -129,3 +131,51 @@ def test_within_is_one_call_with_a_limit(gate: threading.Event) -> None:
     assert within(5.0, "it", lambda: 1) == 1
     with pytest.raises(DeviceReadingTimeoutError, match="it: no answer within"):
         within(0.05, "it", gate.wait)
+
+
+class Moving:
+    """A device whose processes move on by one step of their own with every look at it."""
+
+    def __init__(self, total: int, paths: list[list[int]]) -> None:
+        self.total, self.paths, self.looks = total, paths, 0
+
+    def now(self) -> dict[int, int]:
+        step, self.looks = self.looks, self.looks + 1
+        return {pid: path[min(step, len(path) - 1)] for pid, path in enumerate(self.paths)}
+
+    def free(self) -> int:
+        return self.total - sum(self.now().values())
+
+    def held(self) -> dict[int, int]:
+        return self.now()
+
+
+@st.composite
+def one_way_paths(draw: st.DrawFn) -> list[list[int]]:
+    """Of up to four processes, each of which only takes or only gives back; of 0 to 20 bytes each."""
+    paths = [sorted(draw(st.lists(st.integers(0, 20), min_size=5, max_size=5))) for _ in range(draw(st.integers(1, 4)))]
+    return [path[::-1] if draw(st.booleans()) else path for path in paths]
+
+
+@given(one_way_paths())
+def test_no_byte_is_seen_free_and_held_whatever_several_processes_do(paths: list[list[int]]) -> None:
+    """Free and held never sum to more than there is, though each process moves between any two looks."""
+    free, held = bracketed((device := Moving(100, paths)).free, device.held)
+    assert free + sum(held.values()) <= 100
+
+
+def test_one_takes_and_another_gives_back_within_a_reading() -> None:
+    """Both looks at the free memory would be too high if what is held were only looked at between them."""
+    taking, giving = [0, 30, 30, 30, 30], [30, 30, 0, 0, 0]
+    free, held = bracketed((device := Moving(100, [taking, giving])).free, device.held)
+    assert free + sum(held.values()) <= 100
+
+
+def test_what_does_not_move_is_read_exactly() -> None:
+    free, held = bracketed((device := Moving(100, [[7], [13]])).free, device.held)
+    assert (free, held) == (80, {0: 7, 1: 13})
+
+
+def test_a_process_that_is_not_in_every_look_is_unknown() -> None:
+    looks = iter([{1: 5, 2: 5}, {1: 5}, {1: 5, 2: 5}])
+    assert bracketed(lambda: 90, lambda: next(looks)) == (90, {1: 5})
