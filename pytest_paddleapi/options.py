@@ -1,0 +1,256 @@
+"""Command line and ini into one frozen :class:`RunOptions`; every error says what to do."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from .process.messages import CaseOptions, Mode, ToleranceOptions
+
+#: Option name of each mode, with what it compares.
+MODES: dict[Mode, tuple[str, str]] = {
+    Mode.ACCURACY: ("--accuracy", "compare Paddle with the Torch reference: outputs, then gradients"),
+    Mode.PADDLE_ONLY: ("--paddle-only", "run Paddle alone: the call and its backward give well-formed results"),
+}
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the user asked for, checked. ``case`` is what the case processes need of it."""
+
+    case: CaseOptions
+    patterns: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    timeout: float = 1800.0
+    unsupported_fails: bool = False
+    memory_limit: int | None = None
+    ledger: Path | None = None
+    pressure_timeout: float = 600.0
+
+    @property
+    def mode(self) -> Mode:
+        return self.case.mode
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register every option; called by pytest."""
+    modes = parser.getgroup("paddleapi modes", "Paddle API cases: modes (exactly one)")
+    for mode, (option, text) in MODES.items():
+        modes.addoption(option, dest="paddleapi_modes", action="append_const", const=mode, default=[], help=f"{text}.")
+    group = parser.getgroup("paddleapi", "Paddle API cases")
+    add = group.addoption
+    add(
+        "--paddleapi-configs",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="A file of configs, a folder (every *.txt below it) or a glob; repeatable.",
+    )
+    add(
+        "--paddleapi-config",
+        action="append",
+        default=[],
+        metavar="CALL",
+        help="One config, such as 'paddle.abs(Tensor([2],\"float32\"))'; repeatable.",
+    )
+    add("--paddleapi-timeout", type=float, default=1800.0, metavar="S", help="Time limit of a case (default: 1800 s).")
+    add("--paddleapi-seed", type=int, default=0, metavar="N", help="Seed of the input values (default: 0).")
+    add(
+        "--paddleapi-tolerance",
+        choices=("dtype", "fixed"),
+        default=None,
+        help="dtype: ten times Torch's table (default); fixed: --paddleapi-atol and --paddleapi-rtol for everything.",
+    )
+    add("--paddleapi-atol", type=float, default=None, metavar="X", help="Absolute tolerance (1e-2); chooses fixed.")
+    add("--paddleapi-rtol", type=float, default=None, metavar="X", help="Relative tolerance (1e-2); chooses fixed.")
+    add("--paddleapi-bitwise", action="store_true", help="Tolerance zero: results must agree bit by bit.")
+    add(
+        "--paddleapi-tolerances",
+        metavar="FILE",
+        help="YAML or TOML file of tolerances: 'paddle.exp: {atol: 1e-3, rtol: 1e-3}', also 'paddle.exp:float16'.",
+    )
+    add("--paddleapi-record-tolerance", action="store_true", help="Store the tightest decade that each case passes at.")
+    add("--paddleapi-cache-inputs", action="store_true", help="Reuse ordinary input values between cases of a process.")
+    add("--paddleapi-no-backward", action="store_true", help="Leave out gradients.")
+    add(
+        "--paddleapi-unsupported",
+        choices=("skip", "fail"),
+        default="skip",
+        help="What a kernel that is missing on this device is to pytest (default: skip).",
+    )
+    add(
+        "--paddleapi-threads",
+        type=int,
+        default=None,
+        metavar="N",
+        help="CPU threads of a case process (default: cores divided by workers).",
+    )
+    add(
+        "--paddleapi-memory-limit",
+        metavar="SIZE",
+        help="Host memory that all cases on this host may use together, such as 16GiB (default: what is there).",
+    )
+    add("--paddleapi-ledger", metavar="DIR", help="Folder of the ledger that sessions on this host share.")
+    add(
+        "--paddleapi-pressure-timeout",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="Stop when nothing runs and nothing fits for this long (default: 600 s; 0: never).",
+    )
+
+
+def is_active(config: pytest.Config) -> bool:
+    """True where the command line asks for Paddle API cases."""
+    option = config.option
+    return bool(option.paddleapi_modes or option.paddleapi_configs or option.paddleapi_config)
+
+
+def read_options(config: pytest.Config) -> RunOptions:
+    """Check the command line.
+
+    Raises:
+        pytest.UsageError: it names the option, what is wrong, and what to do.
+    """
+    option = config.option
+    mode = _one_mode(option.paddleapi_modes)
+    _check_numbers(option)
+    return RunOptions(
+        case=CaseOptions(
+            mode=mode,
+            seed=option.paddleapi_seed,
+            tolerance=_tolerance(option),
+            record_tolerance=option.paddleapi_record_tolerance,
+            cache_inputs=option.paddleapi_cache_inputs,
+            test_backward=not option.paddleapi_no_backward,
+            threads=option.paddleapi_threads or _threads(config),
+        ),
+        patterns=tuple(option.paddleapi_configs),
+        texts=tuple(option.paddleapi_config),
+        timeout=option.paddleapi_timeout,
+        unsupported_fails=option.paddleapi_unsupported == "fail",
+        memory_limit=_size(option.paddleapi_memory_limit, "--paddleapi-memory-limit"),
+        ledger=Path(option.paddleapi_ledger).expanduser() if option.paddleapi_ledger else None,
+        pressure_timeout=option.paddleapi_pressure_timeout,
+    )
+
+
+def _one_mode(chosen: list[Mode]) -> Mode:
+    names = ", ".join(option for option, _ in MODES.values())
+    distinct = list(dict.fromkeys(chosen))
+    if not distinct:
+        raise pytest.UsageError(f"Paddle API cases need a mode: give exactly one of {names}")
+    if len(distinct) > 1:
+        given = " and ".join(MODES[mode][0] for mode in distinct)
+        raise pytest.UsageError(f"{given} were given together: give exactly one of {names}")
+    return distinct[0]
+
+
+def _check_numbers(option: Any) -> None:
+    for name, lowest in (
+        ("timeout", 0.001),
+        ("atol", 0.0),
+        ("rtol", 0.0),
+        ("threads", 1),
+        ("pressure_timeout", 0.0),
+    ):
+        value = getattr(option, f"paddleapi_{name}")
+        # Negated, so that nan is refused too.
+        if value is not None and not value >= lowest:
+            flag = "--paddleapi-" + name.replace("_", "-")
+            raise pytest.UsageError(f"{flag}={value} is out of range: it must be at least {lowest:g}")
+
+
+def _tolerance(option: Any) -> ToleranceOptions:
+    atol, rtol = option.paddleapi_atol, option.paddleapi_rtol
+    kind = option.paddleapi_tolerance
+    given = [f"--paddleapi-{n}" for n, v in (("atol", atol), ("rtol", rtol)) if v is not None]
+    if given and kind == "dtype":
+        raise pytest.UsageError(
+            f"{' and '.join(given)} chooses fixed tolerances; leave out --paddleapi-tolerance=dtype"
+        )
+    if option.paddleapi_bitwise:
+        if given or kind:
+            raise pytest.UsageError("--paddleapi-bitwise means tolerance zero; leave out the other tolerance options")
+        kind = "bitwise"
+    elif given:
+        kind = "fixed"
+    return ToleranceOptions(
+        kind=kind or "dtype",
+        atol=1e-2 if atol is None else atol,
+        rtol=1e-2 if rtol is None else rtol,
+        per_api=read_tolerances(Path(option.paddleapi_tolerances)) if option.paddleapi_tolerances else {},
+    )
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    atol: float
+    rtol: float
+
+
+def read_tolerances(path: Path) -> dict[str, tuple[float, float]]:
+    """A per-API tolerance file: ``API`` or ``API:dtype`` to ``atol`` and ``rtol``.
+
+    Raises:
+        pytest.UsageError: the file cannot be read or is not of this form.
+    """
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".toml":
+            entries = msgspec.toml.decode(data, type=dict[str, _Entry])
+        else:
+            entries = msgspec.yaml.decode(data, type=dict[str, _Entry])
+    except (OSError, msgspec.MsgspecError, ImportError) as exc:
+        raise pytest.UsageError(
+            f"--paddleapi-tolerances={path}: {exc}. Write lines such as: paddle.exp: {{atol: 1e-3, rtol: 1e-3}}"
+        ) from None
+    for name, entry in entries.items():
+        if not (name.startswith("paddle.") and entry.atol >= 0 and entry.rtol >= 0):
+            raise pytest.UsageError(
+                f"--paddleapi-tolerances={path}: {name!r} must be a Paddle API with tolerances of at least 0"
+            )
+    return {name: (entry.atol, entry.rtol) for name, entry in entries.items()}
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def _size(text: str | None, flag: str) -> int | None:
+    if text is None:
+        return None
+    number = text.strip().lower().removesuffix("b")
+    digits = number.rstrip("kmgti")
+    unit = _UNITS.get(number[len(digits) :])
+    try:
+        value = float(digits)
+    except ValueError:
+        value = -1.0
+    if unit is None or not value > 0:
+        raise pytest.UsageError(f"{flag}={text} is not a size: write bytes, or a number with MB, GB, MiB or GiB")
+    return int(value * unit)
+
+
+def _threads(config: pytest.Config) -> int:
+    cores = len(os.sched_getaffinity(0))
+    return max(1, cores // max(1, worker_count(config)))
+
+
+def worker_count(config: pytest.Config) -> int:
+    """How many workers run in this session; 1 without xdist."""
+    workerinput = getattr(config, "workerinput", None)
+    if workerinput:
+        return int(workerinput["workercount"])
+    specs = [str(spec) for spec in getattr(config.option, "tx", None) or []]
+    # xdist's own spelling of many equal workers: 4*popen
+    counts = [spec.partition("*")[0] if "*" in spec else "1" for spec in specs]
+    return max(1, sum(int(count) for count in counts if count.isdigit()))
+
+
+def auto_workers() -> int:
+    """How many workers ``-n auto`` gives: one a core that this process may use."""
+    return len(os.sched_getaffinity(0))

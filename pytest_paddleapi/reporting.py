@@ -1,0 +1,140 @@
+"""One attempt at a case as one pytest report."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
+
+from .items import CaseItem, session_key
+from .options import MODES
+from .process.messages import CaseResult, Mode
+from .results.verdicts import Outcome, Verdict, outcome_of
+
+
+@dataclass(frozen=True)
+class AttemptInfo:
+    """What a report says beside the result itself; travels on the report as plain data."""
+
+    token: int = 0
+    attempt: int = 1
+    external: bool = False
+    pid: int | None = None
+    retired: str | None = None
+    stdout: str = ""
+    stderr: str = ""
+
+
+def make_report(item: CaseItem, result: CaseResult, info: AttemptInfo, start: float, stop: float) -> pytest.TestReport:
+    """The report of one attempt; for a verdict that is not final its outcome is ``rerun``."""
+    session = item.config.stash[session_key]
+    outcome = outcome_of(result.verdict, unsupported_fails=session.options.unsupported_fails)
+    text = failure_text(item, result)
+    longrepr: Any = None
+    if outcome is Outcome.SKIPPED:
+        longrepr = (str(item.reportinfo()[0]), 0, f"Skipped: {result.verdict}: {_summary(result.text)}")
+    elif outcome in (Outcome.FAILED, Outcome.ERROR):
+        crash = ReprFileLocation(item.location[0], 0, f"{result.verdict}: {_summary(result.text)}")
+        longrepr = ReprExceptionInfo(
+            reprcrash=crash, reprtraceback=ReprTraceback([ReprEntryNative([text])], None, "native")
+        )
+    elif outcome is Outcome.RERUN:
+        longrepr = text
+    shown: Any = {Outcome.ERROR: "failed"}.get(outcome, outcome.value)
+    return pytest.TestReport(
+        nodeid=item.nodeid,
+        location=item.location,
+        keywords={str(key): 1 for key in item.keywords},
+        outcome=shown,
+        longrepr=longrepr,
+        when="setup" if outcome is Outcome.ERROR else "call",
+        sections=[
+            (f"Captured {name} call", out) for name, out in (("stdout", info.stdout), ("stderr", info.stderr)) if out
+        ],
+        duration=stop - start,
+        start=start,
+        stop=stop,
+        user_properties=properties(item, result, info),
+        paddleapi={
+            "token": info.token,
+            "verdict": result.verdict.value,
+            "needed_bytes": result.needed_bytes,
+            "external": info.external,
+            "pid": info.pid,
+            "retired": info.retired,
+        },
+    )
+
+
+def properties(item: CaseItem, result: CaseResult, info: AttemptInfo) -> list[tuple[str, Any]]:
+    """The item's ``user_properties``; what does not apply is left out."""
+    measured = result.measured
+    options = item.config.stash[session_key].options
+    found: list[tuple[str, Any]] = [
+        ("verdict", result.verdict.value),
+        ("api", item.case.api),
+        ("config", item.case.printable_text),
+        ("mode", options.mode.value),
+        ("device", options.case.device),
+        ("attempts", info.attempt),
+        ("max_abs_diff", measured.max_abs_diff),
+        ("max_rel_diff", measured.max_rel_diff),
+        ("estimated_bytes", measured.estimated_bytes),
+        ("peak_bytes", measured.peak_bytes),
+        ("seconds", round(result.seconds, 6)),
+        ("compared_outputs", measured.compared_outputs),
+        ("compared_gradients", measured.compared_gradients),
+        ("compared_elements", measured.compared_elements),
+        ("tolerance", measured.tolerance),
+        ("notes", "; ".join(measured.notes) or None),
+    ]
+    return [*item.user_properties, *((name, value) for name, value in found if value is not None)]
+
+
+def failure_text(item: CaseItem, result: CaseResult) -> str:
+    """What differs, the tolerance, the config, and the command that reproduces it."""
+    lines = [f"{result.verdict}: {result.text}".rstrip()]
+    if result.measured.tolerance and "tolerance:" not in result.text and result.verdict is Verdict.PADDLE_ACCURACY:
+        lines.append(f"tolerance: {result.measured.tolerance}")
+    lines += [f"note: {note}" for note in result.measured.notes]
+    lines += ["", f"config: {item.case.printable_text}", f"reproduce: {repro_command(item)}"]
+    return "\n".join(lines) + "\n"
+
+
+def repro_command(item: CaseItem) -> str:
+    """One line that runs this case alone, with the options that decide its verdict."""
+    options = item.config.stash[session_key].options
+    mode: Mode = options.mode
+    parts = ["pytest", MODES[mode][0]]
+    case, tolerance = options.case, options.case.tolerance
+    if case.seed:
+        parts.append(f"--paddleapi-seed={case.seed}")
+    if tolerance.kind == "bitwise":
+        parts.append("--paddleapi-bitwise")
+    elif tolerance.kind == "fixed":
+        parts += [f"--paddleapi-atol={tolerance.atol:g}", f"--paddleapi-rtol={tolerance.rtol:g}"]
+    file = item.config.option.paddleapi_tolerances
+    if file:
+        parts.append(f"--paddleapi-tolerances={file}")
+    if not case.test_backward:
+        parts.append("--paddleapi-no-backward")
+    if case.cache_inputs:
+        parts.append("--paddleapi-cache-inputs")
+    if item.case.error is not None:
+        return shlex.join([*parts, item.nodeid])
+    return shlex.join([*parts, f"--paddleapi-config={item.case.canonical}"])
+
+
+def _summary(text: str) -> str:
+    line = text.strip().split("\n", 1)[0]
+    return line if len(line) <= 300 else line[:297] + "..."
+
+
+def teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    """How the terminal shows a rerun, the way pytest-rerunfailures does."""
+    if getattr(report, "outcome", None) == "rerun":
+        return "rerun", "R", ("RERUN", {"yellow": True})
+    return None

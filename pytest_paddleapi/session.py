@@ -1,0 +1,378 @@
+"""The plugin's state of one pytest session, in the controller, in a worker, or in the only process."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import junit
+from .config.manifest import COMMAND_LINE, Case, Manifest
+from .config.parse import parse_call
+from .config.sizes import estimate_host_bytes
+from .devices.host import HostDevice
+from .gpu_admission import AdmissionRules
+from .items import CaseItem, CommandLineConfigs, ConfigFile
+from .options import MODES, RunOptions, worker_count
+from .process.messages import CaseResult
+from .process.supervisor import Supervisor
+from .reporting import AttemptInfo, make_report
+from .results.verdicts import Verdict
+from .scheduling.admission import LedgerAdmission
+from .scheduling.engine import Dispatch, Ended, Engine
+from .scheduling.local import SLOT, run_items
+from .scheduling.queue import CaseQueue
+from .scheduling.xdist_controller import CaseScheduling
+from .scheduling.xdist_worker import WorkerLoop, find_interactor
+
+
+class PaddleApiSession:
+    """Options, the manifest, and (where cases run) the slot."""
+
+    def __init__(self, config: pytest.Config, options: RunOptions, manifest: Manifest) -> None:
+        self.config = config
+        self.options = options
+        self.manifest = manifest
+        self.scheduler: CaseScheduling | None = None
+        self.stop_text: str | None = None
+        self.verdicts: Counter[str] = Counter()
+        self.reruns = 0
+        self._supervisor: Supervisor | None = None
+        self._admission: LedgerAdmission | None = None
+        self._pending: Dispatch | None = None
+        self._ended: Ended | None = None
+
+    @property
+    def is_worker(self) -> bool:
+        """This is a worker of xdist."""
+        return hasattr(self.config, "workerinput")
+
+    @property
+    def runs_cases_here(self) -> bool:
+        """Cases run in (a child of) this process, not in workers of it."""
+        if self.config.option.collectonly:
+            return False
+        return self.is_worker or not self.config.pluginmanager.hasplugin("dsession")
+
+    # Collection -----------------------------------------------------------------------------
+
+    def collector_for(self, path: Path, parent: pytest.Collector) -> ConfigFile | None:
+        """The collector of a config file; None for any other file."""
+        if path.resolve() not in self.manifest.by_file:
+            return None
+        return ConfigFile.from_parent(parent, path=path)
+
+    def add_command_line_items(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """Append the configs that the command line gave, unless they are there."""
+        if self.manifest.by_file.get(COMMAND_LINE):
+            parent = CommandLineConfigs.from_parent(session, name=COMMAND_LINE, nodeid=COMMAND_LINE)
+            items.extend(parent.collect())
+
+    # Slot -----------------------------------------------------------------------------------
+
+    def warm_slot(self) -> None:
+        """Begin to start the case process, which takes seconds, while pytest collects."""
+        if self._supervisor is None:
+            self._supervisor = Supervisor(self.options.case)
+            self._supervisor.start()
+
+    def close(self) -> None:
+        """End the case process and give every lease back."""
+        if self._supervisor is not None:
+            self._supervisor.close()
+            self._supervisor = None
+        if self._admission is not None:
+            self._admission.close()
+            self._admission = None
+        if self.scheduler is not None:
+            self.scheduler.close()
+
+    # Scheduling -----------------------------------------------------------------------------
+
+    def make_engine(self, names: Sequence[str], cases: list[int]) -> Engine:
+        """An engine over ``cases``, positions in ``names`` (node ids)."""
+        rules = AdmissionRules(pressure_seconds=self.options.pressure_timeout or math.inf)
+        device = HostDevice(self.options.memory_limit)
+        label = " ".join(map(str, self.config.invocation_params.args))
+        self._admission = LedgerAdmission(
+            device, workers=worker_count(self.config), folder=self.options.ledger, rules=rules, label=label
+        )
+        return Engine(
+            queue=CaseQueue(cases),
+            admission=self._admission,
+            estimate=lambda position: self.estimate(names[position]),
+            label=lambda position: names[position],
+        )
+
+    def estimate(self, nodeid: str) -> int:
+        """The case's peak of host memory, in bytes, guessed from shapes."""
+        case = self._case(nodeid)
+        if case is None or case.error is not None:
+            return 0
+        return estimate_host_bytes(parse_call(case.text))
+
+    def make_scheduler(self) -> CaseScheduling:
+        """The scheduler of this session's workers."""
+        self.scheduler = CaseScheduling(
+            self.config,
+            make_engine=self.make_engine,
+            is_case=lambda nodeid: self._case(nodeid) is not None,
+            refuse=self.refuse,
+        )
+        return self.scheduler
+
+    def prepare_worker(self, node: Any) -> None:
+        """What a worker must know of the controller."""
+        node.workerinput["paddleapi_controller"] = os.getpid()
+
+    def run_loop(self, session: pytest.Session) -> bool | None:
+        """pytest's main loop; None where it is not ours to run."""
+        if not self.runs_cases_here:
+            return None
+        if session.testsfailed and not session.config.option.continue_on_collection_errors:
+            return None  # pytest's own loop says what is wrong
+        if self.is_worker:
+            WorkerLoop(find_interactor(self.config), _is_case, self.begin).run(session)
+        else:
+            self._run_locally(session)
+        return True
+
+    def _run_locally(self, session: pytest.Session) -> None:
+        items = session.items
+        names = [item.nodeid for item in items]
+        engine = self.make_engine(names, [])
+
+        def protocol(position: int) -> None:
+            following = items[position + 1] if position + 1 < len(items) else None
+            self.config.hook.pytest_runtest_protocol(item=items[position], nextitem=following)
+
+        def run_case(dispatch: Dispatch) -> Ended:
+            self._pending, self._ended = dispatch, None
+            protocol(dispatch.case)
+            return self._taken_ended()
+
+        run_items(
+            items,
+            engine,
+            is_case=_is_case,
+            run_ordinary=protocol,
+            run_case=run_case,
+            refuse=lambda position, need: self.refuse(names[position], need),
+            should_stop=lambda: bool(session.shouldfail or session.shouldstop),
+        )
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        if engine.stop_reason:
+            self.stop_text = self._stop_text(engine, names)
+            raise session.Failed(engine.stop_reason)
+
+    def _taken_ended(self) -> Ended:
+        ended, self._ended = self._ended, None
+        if ended is None:
+            raise RuntimeError("a case's protocol ended without a report; did another plugin take it over?")
+        return ended
+
+    def _stop_text(self, engine: Engine, names: Sequence[str]) -> str:
+        waiting = [names[case] for case in engine.queue.pending()]
+        shown = "".join(f"\n  {name}" for name in waiting[:20])
+        more = f"\n  ... and {len(waiting) - 20} more" if len(waiting) > 20 else ""
+        return f"{engine.stop_reason}\n{len(waiting)} cases were not run:{shown}{more}"
+
+    # Reports --------------------------------------------------------------------------------
+
+    def after_report(self, report: pytest.TestReport) -> None:
+        """Count a report, tell the scheduler, and mend JUnit XML."""
+        data = getattr(report, "paddleapi", None)
+        if data is None or self.is_worker:
+            return
+        if junit.is_rerun(report):
+            self.reruns += 1
+        else:
+            self.verdicts[data["verdict"]] += 1
+        if self.scheduler is not None:
+            self.scheduler.note_report(report)
+        junit.complete(self.config, report)
+
+    def header(self) -> list[str]:
+        """The lines under pytest's own."""
+        manifest = self.manifest
+        counts = f"{len(manifest.cases)} configs in {sum(1 for f in manifest.by_file if f is not COMMAND_LINE)} files"
+        left_out = [f"{manifest.duplicates} duplicates"] if manifest.duplicates else []
+        left_out += [f"{manifest.skipped} lines that are no config"] if manifest.skipped else []
+        versions = ", ".join(f"{name} {_version(name)}" for name in ("paddlepaddle", "torch"))
+        return [
+            f"paddleapi: {MODES[self.options.mode][0]} on {self.options.case.device}, {versions}",
+            f"paddleapi: {counts}{', left out: ' + ', '.join(left_out) if left_out else ''}",
+        ]
+
+    def summary(self, terminal: Any) -> None:
+        """Verdicts by count, and why the run stopped early."""
+        if self.is_worker:
+            return
+        if self.verdicts or self.reruns:
+            terminal.section("Paddle API verdicts")
+            for verdict, count in self.verdicts.most_common():
+                terminal.line(f"{count:8}  {verdict}")
+            if self.reruns:
+                terminal.line(f"{self.reruns:8}  reruns")
+        if self.manifest.skipped:
+            terminal.line(
+                f"{self.manifest.skipped:8}  lines were no config, such as {self.manifest.skipped_samples[0]}"
+            )
+        if self.stop_text:
+            terminal.section("Paddle API run stopped early")
+            terminal.line(self.stop_text)
+
+    def finish(self, session: pytest.Session) -> None:
+        """Take over the scheduler's reason to stop, as a failed run."""
+        scheduler = self.scheduler
+        if scheduler is None:
+            return
+        scheduler.close()
+        if scheduler.stop_reason:
+            if scheduler.engine is None or scheduler.collection is None:
+                self.stop_text = scheduler.stop_reason
+            else:
+                self.stop_text = self._stop_text(scheduler.engine, scheduler.collection)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def describe_crash(self, nodeid: str, report: pytest.TestReport) -> None:
+        """Make the report of a case that took its worker down twice one of ours."""
+        case = self._case(nodeid)
+        if case is None:
+            return
+        report.when = "call"
+        report.longrepr = (
+            f"{Verdict.PADDLE_CRASH}: the xdist worker that ran this case died, twice\n\n"
+            f"config: {case.printable_text}\n"
+        )
+        report.user_properties = [
+            ("verdict", Verdict.PADDLE_CRASH.value),
+            ("api", case.api),
+            ("config", case.printable_text),
+            ("mode", self.options.mode.value),
+            ("device", self.options.case.device),
+            ("attempts", 2),
+        ]
+        report.paddleapi = {"token": 0, "verdict": Verdict.PADDLE_CRASH.value}  # type: ignore[attr-defined]
+        dsession = self.config.pluginmanager.getplugin("dsession")
+        # DSession counts failures towards -x only for reports that a worker sent.
+        dsession._handlefailures(report)
+
+    def _case(self, nodeid: str) -> Case | None:
+        file, _, name = nodeid.partition("::")
+        return self.manifest.find(name) if file.endswith(".txt") or file == COMMAND_LINE else None
+
+    # Running --------------------------------------------------------------------------------
+
+    def begin(self, data: dict[str, Any]) -> None:
+        """A dispatch from the controller, for the item that runs next."""
+        self._pending = Dispatch(
+            slot=SLOT,
+            case=data["index"],
+            token=data["token"],
+            attempt=data["attempt"],
+            lease_bytes=data["lease_bytes"],
+            whole_device=data["whole_device"],
+            killed_before=data["killed_before"],
+            restart=data["restart"],
+        )
+
+    def run_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """The whole protocol of a case, with one report; None for other items."""
+        if not isinstance(item, CaseItem):
+            return None
+        hook = item.ihook
+        # Fixtures of an ordinary test that ran before, down to what the two share.
+        item.session._setupstate.teardown_exact(nextitem or item)
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        hook.pytest_runtest_logreport(report=self._run_item(item))
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    def _run_item(self, item: CaseItem) -> pytest.TestReport:
+        dispatch, self._pending = self._pending, None
+        if dispatch is None:  # another plugin's loop called: no lease, no retry
+            dispatch = Dispatch(SLOT, item.index, 0, 1, 0, True, True)
+        start = time.time()
+        if item.case.error is not None:
+            result = CaseResult(dispatch.token, Verdict.CONFIG_PARSE, item.case.error)
+            info = AttemptInfo(dispatch.token, dispatch.attempt)
+        else:
+            result, info = self._attempt(item, dispatch)
+        self._ended = Ended(result.verdict, result.needed_bytes, info.external, info.pid, info.retired)
+        return make_report(item, result, info, start, time.time())
+
+    def _attempt(self, item: CaseItem, dispatch: Dispatch) -> tuple[CaseResult, AttemptInfo]:
+        self.warm_slot()
+        assert self._supervisor is not None
+        attempt = self._supervisor.run(
+            item.case.canonical, dispatch.lease_bytes, dispatch.whole_device, self.options.timeout
+        )
+        result = attempt.result
+        external = result.verdict is Verdict.EXTERNAL_KILL
+        if external and dispatch.killed_before:
+            text = f"{result.text}\nThe process was killed from outside in an earlier attempt too."
+            result = CaseResult(result.token, Verdict.PADDLE_CRASH, text, result.measured, result.seconds)
+        info = AttemptInfo(
+            token=dispatch.token,
+            attempt=dispatch.attempt,
+            external=external,
+            pid=attempt.pid,
+            stdout=attempt.stdout,
+            stderr=attempt.stderr,
+        )
+        return result, info
+
+    def refuse(self, nodeid: str, need: int) -> None:
+        """Report a case that fits on no device: it never runs."""
+        case = self._case(nodeid)
+        assert case is not None
+        text = (
+            f"oversize: it is estimated to need {need / 2**30:.1f} GiB with its reserve, more than the "
+            f"{self._capacity() / 2**30:.1f} GiB that this host can ever give to one case"
+        )
+        path = nodeid.split("::", 1)[0]
+        report = pytest.TestReport(
+            nodeid=nodeid,
+            location=(path, None, case.name),
+            keywords={nodeid: 1},
+            outcome="skipped",
+            longrepr=(path, 0, f"Skipped: {text}"),
+            when="call",
+            duration=0.0,
+            user_properties=[
+                ("verdict", Verdict.OVERSIZE.value),
+                ("api", case.api),
+                ("config", case.printable_text),
+                ("mode", self.options.mode.value),
+                ("device", self.options.case.device),
+                ("attempts", 0),
+                ("estimated_bytes", self.estimate(nodeid)),
+            ],
+            paddleapi={"token": 0, "verdict": Verdict.OVERSIZE.value},
+        )
+        self.config.hook.pytest_runtest_logreport(report=report)
+
+    def _capacity(self) -> int:
+        return self._admission.capacity if self._admission is not None else 0
+
+
+def _is_case(item: pytest.Item) -> bool:
+    return isinstance(item, CaseItem)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed as a package)"

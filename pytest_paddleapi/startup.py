@@ -1,0 +1,112 @@
+"""From pytest's config to the plugin's state: options, arguments, environment."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from .config.errors import ConfigFileError
+from .config.files import find_files
+from .config.manifest import COMMAND_LINE, build_manifest
+from .items import session_key
+from .options import MODES, RunOptions, read_options
+from .session import PaddleApiSession
+
+_PR_SET_PDEATHSIG = 1
+
+
+def start(config: pytest.Config) -> PaddleApiSession:
+    """Check everything that can be checked before a test runs, and build the session's state.
+
+    Raises:
+        pytest.UsageError: an option, a path or the installation is wrong.
+    """
+    options = read_options(config)
+    _check_installation()
+    try:
+        files = find_files(options.patterns, config.invocation_params.dir)
+    except ConfigFileError as exc:
+        raise pytest.UsageError(f"--paddleapi-configs: {exc}") from None
+    named = named_files(config)
+    texts = _command_line_texts(config, options)
+    if not files and not named and not texts:
+        raise pytest.UsageError(
+            f"{MODES[options.mode][0]} has nothing to run: give --paddleapi-configs=PATH or "
+            "--paddleapi-config='paddle.abs(...)'"
+        )
+    _choose_arguments(config, files, named)
+    if hasattr(config, "workerinput"):
+        _die_with_controller(config.workerinput)
+    elif getattr(config.option, "maxworkerrestart", "absent") is None:
+        # A worker that a case takes down is replaced and counted by us: xdist's limit would end the run
+        # with cases neither run nor named.
+        config.option.maxworkerrestart = "1000000"
+    manifest = build_manifest(list(dict.fromkeys([*files, *named])), texts)
+    state = PaddleApiSession(config, options, manifest)
+    config.stash[session_key] = state
+    return state
+
+
+def _check_installation() -> None:
+    """The frameworks are imported in case processes only; here it is enough that they can be found."""
+    needed = {"paddle": "paddlepaddle", "torch": "torch"}
+    missing = [package for module, package in needed.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise pytest.UsageError(
+            f"{' and '.join(missing)} must be installed to run Paddle API cases: pip install 'pytest-paddleapi[cpu]', "
+            "or see the README for GPU builds"
+        )
+
+
+def named_files(config: pytest.Config) -> list[Path]:
+    """Config files that are positional arguments, with or without a node id behind them."""
+    found = []
+    for arg in config.args:
+        path = config.invocation_params.dir / str(arg).partition("[")[0].split("::", 1)[0]
+        if path.suffix == ".txt" and path.is_file():
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def _choose_arguments(config: pytest.Config, files: list[Path], named: list[Path]) -> None:
+    """Let pytest collect the config files.
+
+    Positional arguments that name some of them choose among them. Without positional arguments only
+    configs run: pytest would otherwise collect the whole folder too.
+    """
+    explicit = config.args_source is pytest.Config.ArgsSource.ARGS
+    if not explicit:
+        config.args = [str(path) for path in files]
+        return
+    if not named:
+        config.args = [*config.args, *(str(path) for path in files)]
+
+
+def _command_line_texts(config: pytest.Config, options: RunOptions) -> list[str]:
+    """Configs from ``--paddleapi-config``, and from their node ids pasted back as arguments."""
+    prefix = f"{COMMAND_LINE}::"
+    pasted = [str(arg)[len(prefix) :] for arg in config.args if str(arg).startswith(prefix)]
+    if not pasted:
+        return list(options.texts)
+    config.args = [arg for arg in config.args if not str(arg).startswith(prefix)]
+    known = build_manifest([], options.texts)
+    texts = []
+    for name in pasted:
+        case = known.find(name)
+        api, _, arguments = name.partition("[")
+        texts.append(case.text if case is not None else f"{api}({arguments.removesuffix(']')})")
+    return texts
+
+
+def _die_with_controller(workerinput: dict[str, object]) -> None:
+    """A worker on the controller's own machine ends with it, at once, whatever it is doing."""
+    if workerinput.get("paddleapi_controller") != os.getppid():
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if workerinput.get("paddleapi_controller") != os.getppid():
+        os._exit(1)  # it died before the line above took effect
