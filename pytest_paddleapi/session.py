@@ -21,6 +21,7 @@ from .devices.host import HostDevice
 from .gpu_admission import AdmissionRules
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .options import MODES, RunOptions, worker_count
+from .process.errors import StartError
 from .process.messages import CaseResult
 from .process.supervisor import Supervisor
 from .reporting import AttemptInfo, make_report
@@ -315,9 +316,17 @@ class PaddleApiSession:
     def _attempt(self, item: CaseItem, dispatch: Dispatch) -> tuple[CaseResult, AttemptInfo]:
         self.warm_slot()
         assert self._supervisor is not None
-        attempt = self._supervisor.run(
-            item.case.canonical, dispatch.lease_bytes, dispatch.whole_device, self.options.timeout
-        )
+        if dispatch.restart:
+            self._supervisor.restart()
+        try:
+            attempt = self._supervisor.run(
+                item.case.canonical, dispatch.lease_bytes, dispatch.whole_device, self.options.timeout
+            )
+        except StartError as exc:
+            # The case is as good as before; it is this slot that cannot run any.
+            text = f"no case process could be started: {exc}"
+            result = CaseResult(dispatch.token, Verdict.DEFERRED, text)
+            return result, AttemptInfo(token=dispatch.token, attempt=dispatch.attempt, retired=str(exc))
         result = attempt.result
         external = result.verdict is Verdict.EXTERNAL_KILL
         if external and dispatch.killed_before:

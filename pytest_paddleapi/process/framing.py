@@ -6,7 +6,6 @@ descriptors can travel beside a frame (``SCM_RIGHTS``). Deadlines are times of :
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import socket
@@ -14,7 +13,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -28,6 +27,8 @@ MAX_FDS = 8
 
 _HEADER = struct.Struct("!I")
 _CHUNK = 64 * 1024
+_INT = struct.Struct("i")
+_FDS_SPACE = socket.CMSG_SPACE(MAX_FDS * _INT.size)
 
 T = TypeVar("T")
 
@@ -56,24 +57,27 @@ class FrameSplitter:
         """Bytes of a frame that has begun and is not whole yet."""
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """The bodies of the frames that ``data`` completes.
+    def push(self, data: bytes) -> None:
+        """Add what came."""
+        self._buffer += data
+
+    def pop(self) -> bytes | None:
+        """The body of the next frame; None where it is not whole yet.
 
         Raises:
-            FrameTooLargeError: a header claims more than the limit.
+            FrameTooLargeError: its header claims more than the limit.
         """
-        self._buffer += data
-        bodies = []
-        while len(self._buffer) >= _HEADER.size:
-            (length,) = _HEADER.unpack_from(self._buffer)
-            if length > self.max_frame:
-                raise FrameTooLargeError(f"a frame claims {length} bytes; the limit is {self.max_frame}")
-            end = _HEADER.size + length
-            if len(self._buffer) < end:
-                break
-            bodies.append(bytes(self._buffer[_HEADER.size : end]))
-            del self._buffer[:end]
-        return bodies
+        if len(self._buffer) < _HEADER.size:
+            return None
+        (length,) = _HEADER.unpack_from(self._buffer)
+        if length > self.max_frame:
+            raise FrameTooLargeError(f"a frame claims {length} bytes; the limit is {self.max_frame}")
+        end = _HEADER.size + length
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[_HEADER.size : end])
+        del self._buffer[:end]
+        return body
 
 
 class Channel(Generic[T]):
@@ -86,6 +90,7 @@ class Channel(Generic[T]):
         self._splitter = FrameSplitter(max_frame=max_frame)
         self._received: deque[T] = deque()
         self._fds: deque[int] = deque()
+        self._fault: MalformedFrameError | None = None
         #: The other side has closed its end; messages that came before may still wait here.
         self.ended = False
 
@@ -123,6 +128,7 @@ class Channel(Generic[T]):
             MalformedFrameError: what came is not one.
         """
         while not self._received:
+            self._check()
             if self.ended:
                 raise ChannelClosedError("the other side closed the channel")
             self._wait(select.POLLIN, deadline, "received")
@@ -133,10 +139,12 @@ class Channel(Generic[T]):
         """The messages that are there now, without waiting; look at :attr:`ended` after it.
 
         Raises:
-            MalformedFrameError: what came is not a message. Those before it are lost too.
+            MalformedFrameError: what came is not a message, and those that came before it were returned earlier.
         """
-        while not self.ended and self._read_some():
+        while not self.ended and self._fault is None and self._read_some():
             pass
+        if not self._received:
+            self._check()
         messages = list(self._received)
         self._received.clear()
         return messages
@@ -167,20 +175,32 @@ class Channel(Generic[T]):
     def _read_some(self) -> bool:
         """Read once. False when nothing is there now, or nothing will ever be."""
         try:
-            data, fds, _, _ = socket.recv_fds(self._socket, _CHUNK, MAX_FDS, socket.MSG_CMSG_CLOEXEC)
+            # Not socket.recv_fds: it drops the flag, and a program that the case starts would hold our descriptors.
+            data, ancillary, _, _ = self._socket.recvmsg(_CHUNK, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return False
         except ConnectionResetError:
-            data, fds = b"", []
-        self._fds.extend(fds)
+            data, ancillary = b"", []
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                whole = len(content) - len(content) % _INT.size
+                self._fds.extend(fd for (fd,) in _INT.iter_unpack(content[:whole]))
         if not data:
             self.ended = True
             if self._splitter.pending:
-                raise MalformedFrameError(f"the channel ended {self._splitter.pending} bytes into a frame")
+                self._fault = MalformedFrameError(f"the channel ended {self._splitter.pending} bytes into a frame")
             return False
-        for body in self._splitter.feed(data):
-            self._received.append(self._decode(body))
+        self._splitter.push(data)
+        try:
+            while (body := self._splitter.pop()) is not None:
+                self._received.append(self._decode(body))
+        except MalformedFrameError as exc:
+            self._fault = exc  # raised when what came before it is taken
         return True
+
+    def _check(self) -> None:
+        if self._fault is not None:
+            raise self._fault
 
     def _decode(self, body: bytes) -> T:
         try:
@@ -192,13 +212,3 @@ class Channel(Generic[T]):
 def channel_pair() -> tuple[socket.socket, socket.socket]:
     """Two connected sockets, closed on exec; pass one on and wrap the other in a :class:`Channel`."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-
-
-@contextlib.contextmanager
-def closing_fds(fds: Sequence[int]) -> Any:
-    """Close ``fds`` at the end, whatever happens."""
-    try:
-        yield
-    finally:
-        for fd in fds:
-            os.close(fd)

@@ -20,7 +20,9 @@ class OutputFile:
         # Appending, so that the child goes on at the new end after the file was emptied.
         self.fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         os.unlink(path)
+        #: Of what trimming removed: its beginning, its end, and how many bytes it was.
         self._head = b""
+        self._last = b""
         self._dropped = 0
 
     def size(self) -> int:
@@ -28,13 +30,20 @@ class OutputFile:
         return os.fstat(self.fd).st_size
 
     def trim(self) -> None:
-        """Empty the file if it is too large, keeping its beginning. Called while the child writes."""
+        """Empty the file if it is too large, keeping its beginning and end. Called while the child writes."""
         size = self.size()
         if size > _LARGEST:
             if not self._head:
                 self._head = os.pread(self.fd, _HEAD, 0)
+            # What is written between these two lines is lost; whoever writes that fast goes on writing.
+            self._last = os.pread(self.fd, _TAIL, size - _TAIL)
             os.ftruncate(self.fd, 0)
             self._dropped += size
+
+    def since(self, offset: int) -> str:
+        """The text from byte ``offset`` on, at most the last 64 KiB of it."""
+        start = max(offset, self.size() - _TAIL)
+        return os.pread(self.fd, _TAIL, start).decode("utf-8", "replace")
 
     def peek(self) -> str:
         """The text so far, without taking it."""
@@ -47,13 +56,14 @@ class OutputFile:
             return ""
         text = self._text(size)
         os.ftruncate(self.fd, 0)
-        self._head, self._dropped = b"", 0
+        self._head, self._last, self._dropped = b"", b"", 0
         return text
 
     def _text(self, size: int) -> str:
         head = self._head or os.pread(self.fd, _HEAD, 0)
         start = 0 if self._head else len(head)
-        tail = os.pread(self.fd, _TAIL, max(start, size - _TAIL)) if size > start else b""
+        rest = os.pread(self.fd, _TAIL, max(start, size - _TAIL)) if size > start else b""
+        tail = (self._last + rest)[-_TAIL:]
         left_out = self._dropped + size - len(head) - len(tail)
         middle = f"\n... {left_out} bytes left out ...\n" if left_out > 0 else ""
         return head.decode("utf-8", "replace") + middle + tail.decode("utf-8", "replace")

@@ -18,15 +18,19 @@ import msgspec
 
 from . import kernel
 from .errors import ChannelClosedError
-from .fatal import FATAL_EXIT_CODE
+from .fatal import FATAL_EXIT_CODE, classify, is_memory_shortage
 from .framing import Channel
 from .messages import CaseNotReady, CaseOptions, CaseReady, CaseResult, RunCase, Stage, StageEntered, Verdict
 
-#: Address space that a case may take beyond its lease: thread stacks, allocator arenas and libraries'
-#: buffers, which are reserved but hardly touched (measured: 120 MiB for Torch and Paddle with 2 threads).
-LEASE_SLACK = 512 << 20
+#: Address space that a case may take beyond its lease: thread stacks, allocator arenas and libraries' buffers,
+#: which are reserved but hardly touched. Measured on first use of matmul, convolution, SVD and backward in both
+#: frameworks: 7 MiB with one thread, 22 MiB more with a second one; a library that is loaded only then (MKL's is
+#: the largest) 125 MiB.
+_SLACK, _SLACK_PER_THREAD = 192 << 20, 32 << 20
 #: Seconds; with everything frozen that was there before, a collection takes a tenth of a millisecond.
 _SLOW_COLLECTION = 0.005
+#: C's ``setvbuf`` mode for line buffering, in glibc and musl.
+_IOLBF = 1
 #: Longer texts are cut, so that a result always fits a frame.
 _LONGEST_TEXT = 200_000
 
@@ -40,19 +44,24 @@ class Runner(Protocol):
 def serve(sock: socket.socket, make_runner: Callable[[CaseOptions], Runner], options: CaseOptions) -> NoReturn:
     """Answer requests until the other side closes the channel; ends the process."""
     channel = Channel(sock, msgspec.msgpack.Decoder(RunCase))
+    flush = _prepare_output()
+    slack = lease_slack(options.threads)
     try:
         runner = make_runner(options)
     except Exception:  # noqa: BLE001 - whatever the runner's own start-up raises is told to the worker
         channel.send(CaseNotReady(traceback.format_exc()[-4000:]))
         os._exit(1)
     channel.send(CaseReady(os.getpid()))
-    flush = ctypes.CDLL(None).fflush
     while True:
         try:
             request = channel.receive()
         except ChannelClosedError:
             os._exit(0)
-        result = _run(runner, request, channel)
+        if options.device != "cpu":
+            # The lease is memory of that device; the host's is not limited.
+            result = _run(runner, request, channel, None)
+        else:
+            result = _run(runner, request, channel, slack)
         _flush(flush)
         channel.send(result)
         if result.fatal:
@@ -62,25 +71,33 @@ def serve(sock: socket.socket, make_runner: Callable[[CaseOptions], Runner], opt
         _collect()
 
 
-def _run(runner: Runner, request: RunCase, channel: Channel[RunCase]) -> CaseResult:
-    def enter(stage: Stage) -> None:
-        channel.send(StageEntered(request.token, stage))
+def _run(runner: Runner, request: RunCase, channel: Channel[RunCase], slack: int | None) -> CaseResult:
+    """One case; ``slack`` is None where the lease is not one of host memory."""
+    stage = Stage.STARTING
 
-    measures = kernel.reset_peak()
+    def enter(entered: Stage) -> None:
+        nonlocal stage
+        channel.send(StageEntered(request.token, entered))
+        stage = entered
+
+    # Says that the request has come: a process that dies before was dead already, whatever the case does.
+    enter(Stage.STARTING)
+    measures = slack is not None and kernel.reset_peak()
     before = kernel.data_and_resident_bytes()[1]
-    with _lease(request.lease_bytes):
+    with _lease(request.lease_bytes if slack is not None else 0, slack or 0):
         try:
             result = runner.run(request, enter)
-        except MemoryError as exc:
-            # The lease is a limit on everything, the runner's own few bytes too.
-            result = CaseResult(request.token, Verdict.OOM, f"MemoryError: {exc}")
+        except (ChannelClosedError, KeyboardInterrupt):
+            raise  # the worker is gone, or wants us gone
+        except BaseException as exc:  # noqa: BLE001 - SystemExit too: one case must not end the process for the next
+            result = _from_exception(exc, request, stage)
     changes: dict[str, Any] = {}
     if measures:
         peak = max(0, kernel.peak_resident_bytes() - before)
         changes["measured"] = msgspec.structs.replace(result.measured, peak_bytes=peak)
-    if result.verdict is Verdict.OOM and not request.whole_device and request.lease_bytes:
+    if not request.whole_device and request.lease_bytes and _is_shortage(result):
         changes["verdict"] = Verdict.DEFERRED
-        changes["needed_bytes"] = 2 * request.lease_bytes
+        changes["needed_bytes"] = max(result.needed_bytes or 0, 2 * request.lease_bytes)
         changes["text"] = f"ran out of its lease of {request.lease_bytes / 2**20:.0f} MiB\n{result.text}"
     text = changes.get("text", result.text)
     if len(text) > _LONGEST_TEXT:
@@ -88,14 +105,45 @@ def _run(runner: Runner, request: RunCase, channel: Channel[RunCase]) -> CaseRes
     return msgspec.structs.replace(result, **changes) if changes else result
 
 
+_RAISED = {
+    Stage.STARTING: Verdict.CONFIG_INPUT,
+    Stage.INPUTS: Verdict.CONFIG_INPUT,
+    Stage.REFERENCE: Verdict.TORCH_ERROR,
+    Stage.PADDLE: Verdict.PADDLE_ERROR,
+    Stage.COMPARISON: Verdict.PADDLE_ERROR,
+}
+
+
+def _from_exception(exc: BaseException, request: RunCase, stage: Stage) -> CaseResult:
+    """A runner turns exceptions into verdicts itself; this is for those it had no memory left for, and its bugs."""
+    found = classify(f"{type(exc).__name__}: {exc}", stage)
+    text = f"the runner let an exception through in stage {stage.value}\n{''.join(traceback.format_exception(exc))}"
+    if found is not None:
+        return CaseResult(request.token, found.verdict, text, fatal=found.fatal)
+    return CaseResult(request.token, _RAISED[stage], text)
+
+
+def _is_shortage(result: CaseResult) -> bool:
+    """Out of memory, by its verdict or by a text that means it under a limit."""
+    if result.verdict is Verdict.OOM:
+        return True
+    failed = result.verdict in (Verdict.PADDLE_ERROR, Verdict.TORCH_ERROR, Verdict.CONFIG_INPUT)
+    return failed and is_memory_shortage(result.text, limited=True)
+
+
+def lease_slack(threads: int) -> int:
+    """Bytes of address space that a case gets beyond its lease; ``threads`` as in the options (0: one)."""
+    return _SLACK + _SLACK_PER_THREAD * (threads or 1)
+
+
 @contextlib.contextmanager
-def _lease(size: int) -> Iterator[None]:
+def _lease(size: int, slack: int) -> Iterator[None]:
     """Let allocations beyond ``size`` bytes (0: no limit) fail, instead of waking the kernel's OOM killer."""
     if not size:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = kernel.data_and_resident_bytes()[0] + size + LEASE_SLACK
+    limit = kernel.data_and_resident_bytes()[0] + size + slack
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
@@ -112,6 +160,16 @@ def _collect() -> None:
     gc.collect()
     if time.perf_counter() - start > _SLOW_COLLECTION:
         gc.freeze()
+
+
+def _prepare_output() -> Any:
+    """Let go of every line at once, so that a crash loses none; returns C's ``fflush``."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
+    libc = ctypes.CDLL(None)
+    with contextlib.suppress(ValueError):  # a C library that has its stdout under another name
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IOLBF, 0)
+    return libc.fflush
 
 
 def _flush(fflush: Any) -> None:

@@ -31,19 +31,23 @@ TRANSITIONS: dict[SlotState, frozenset[SlotState]] = {
     _S.LOADED: frozenset({_S.PREPARING, _S.SUSPENDED, _S.DEAD, *_FINAL}),
     _S.PREPARING: frozenset({_S.IDLE, _S.LOADED, _S.DEAD, *_FINAL}),
     _S.IDLE: frozenset({_S.BUSY, _S.LOADED, _S.SUSPENDED, _S.DEAD, *_FINAL}),
-    _S.BUSY: frozenset({_S.IDLE, _S.LOADED, _S.DEAD, *_FINAL}),
+    _S.BUSY: frozenset({_S.IDLE, _S.LOADED, _S.SUSPENDED, _S.DEAD, *_FINAL}),
     _S.SUSPENDED: frozenset({_S.STARTING, _S.PREPARING, _S.DEAD, *_FINAL}),
-    _S.RETIRED: frozenset(),
+    _S.RETIRED: frozenset({_S.QUARANTINED}),
     _S.QUARANTINED: frozenset(),
 }
 
 
 @dataclass(frozen=True)
 class StartRules:
-    """Seconds to wait after the n-th failed start in a row, and how many retire the slot (0: never)."""
+    """Seconds to wait after the n-th failed start in a row, and how many retire the slot (0: never).
+
+    ``retire_undone`` counts starts that worked, but whose memory was gone when it was read again.
+    """
 
     waits: tuple[float, ...] = (5.0, 15.0, 30.0, 60.0)
     retire_after: int = 5
+    retire_undone: int = 3
 
 
 class SlotLife:
@@ -53,6 +57,7 @@ class SlotLife:
         self.rules = rules or StartRules()
         self.state = SlotState.DEAD
         self.failures = 0
+        self.undone = 0
         #: No new start before this time.
         self.retry_at = 0.0
 
@@ -80,7 +85,28 @@ class SlotLife:
         else:
             self.retry_at = now + self.rules.waits[min(self.failures, len(self.rules.waits)) - 1]
 
+    def retire(self) -> None:
+        """It will not be started again."""
+        if self.state not in _FINAL:
+            self.to(SlotState.RETIRED)
+
+    def quarantine(self) -> None:
+        """Its device is lost; so is the slot, also if it was retired for this very failure."""
+        if self.state is not SlotState.QUARANTINED:
+            self.to(SlotState.QUARANTINED)
+
     def start_succeeded(self) -> None:
         """The process is ready: the record is clean."""
         self.failures = 0
         self.retry_at = 0.0
+
+    def start_undone(self) -> None:
+        """A start worked for nothing: its memory was gone before a case could be sent. Suspended, or retired."""
+        self.undone += 1
+        retire = self.rules.retire_undone and self.undone >= self.rules.retire_undone
+        self.to(SlotState.RETIRED if retire else SlotState.SUSPENDED)
+
+    def case_begins(self) -> None:
+        """A case is sent: the slot serves."""
+        self.to(SlotState.BUSY)
+        self.undone = 0

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
-import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from .errors import ChannelError, ChannelTimeoutError, MalformedFrameError, StartError
-from .fatal import Death, verdict_for_death, where
+from .errors import ChannelError, ChannelTimeoutError, MalformedFrameError, SlotKilledError, StartError
+from .fatal import Death, is_device_lost, side_verdict, verdict_for_death, where
 from .framing import Channel, channel_pair
-from .launcher import Zygote
+from .launcher import Launcher, Zygote, exit_text
 from .messages import (
     CaseDied,
     CaseLaunched,
@@ -33,15 +30,21 @@ from .messages import (
 )
 from .output import OutputFile
 from .slot import SlotLife, SlotState, StartRules
+from .stacks import case_stack, collect_stacks
 
 #: Limit of each phase of a start: imports, then preparing the device.
 START_SECONDS = 180.0
 #: How long a killed process may take to be gone; one that survives SIGKILL retires its slot.
 KILL_SECONDS = 20.0
-#: The stacks of a hung process are waited for this long; py-spy gets its own limit.
-_STACK_SECONDS, _PY_SPY_SECONDS = 2.0, 10.0
-#: How often a running case's output is looked at, so that it cannot fill the disk.
-_TRIM_SECONDS = 0.5
+#: A process that closed its channel, or said that it exits, gets this long before it is killed.
+_EXIT_SECONDS = 2.0
+#: How often a running case's output is looked at, so that it cannot fill the disk (measured: 60 MB in between).
+_TRIM_SECONDS = 0.05
+#: While a start waits for its time, :meth:`Supervisor.kill` is looked for this often.
+_KILL_LOOK_SECONDS = 0.2
+#: A case process can die between cases unseen until the next case is sent to it; that case has not begun
+#: and is sent to a new process, at most this often.
+_SENDINGS = 3
 
 #: Imported before the fork, in this order.
 MODULES = ("numpy", "torch", "paddle")
@@ -66,8 +69,14 @@ class _Process:
 
     launched: CaseLaunched
     channel: Channel[FromCase]
-    #: The last case that was sent to it ended it, or nothing did yet.
+    #: What it does, by its own words.
     stage: Stage = Stage.STARTING
+    #: It has said that the case in hand has come.
+    begun: bool = False
+
+    @property
+    def token(self) -> int:
+        return self.launched.token
 
 
 class Supervisor:
@@ -78,6 +87,9 @@ class Supervisor:
         runner: ``package.module:Class`` that runs cases; a test gives its own.
         modules: imported in the zygote before the runner.
         environment: added to the child's environment, for example the visibility variable of its device.
+        start_seconds: limit of each phase of a start.
+        rules: what failed starts lead to.
+        make_launcher: makes what makes case processes; called again after its death.
     """
 
     def __init__(
@@ -86,21 +98,26 @@ class Supervisor:
         *,
         runner: str = RUNNER,
         modules: Sequence[str] = MODULES,
-        environment: dict[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
         start_seconds: float = START_SECONDS,
         rules: StartRules | None = None,
+        make_launcher: Callable[[Mapping[str, str], str, Sequence[str]], Launcher] = Zygote,
     ) -> None:
         self.options = options
         self.life = SlotLife(rules)
         self._runner = runner
         self._modules = tuple(modules)
-        self._environment = environment or {}
+        self._environment = dict(environment or {})
         self._start_seconds = start_seconds
-        self._zygote: Zygote | None = None
+        self._make_launcher = make_launcher
+        self._launcher: Launcher | None = None
         self._process: _Process | None = None
         self._token = 0
         self._stdout, self._stderr, self._stacks = OutputFile(), OutputFile(), OutputFile()
         self._closed = False
+        self._killed: str | None = None
+        #: How the last launcher ended, as ``Popen`` says it.
+        self._launcher_code = 0
 
     @property
     def state(self) -> SlotState:
@@ -115,10 +132,10 @@ class Supervisor:
     # Starting -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to start the zygote, without waiting for it."""
-        if self._zygote is None and self.life.state is SlotState.DEAD:
+        """Begin to start the launcher, without waiting for it."""
+        if self._launcher is None and self.life.state in (SlotState.DEAD, SlotState.SUSPENDED):
             self.life.to(SlotState.STARTING)
-            self._zygote = Zygote(self._child_environment(), self._runner, self._modules)
+            self._launcher = self._make_launcher(self._child_environment(), self._runner, self._modules)
 
     def _child_environment(self) -> dict[str, str]:
         threads = str(self.options.threads or 1)
@@ -140,61 +157,82 @@ class Supervisor:
         ``time.monotonic``) or until the slot is retired.
 
         Raises:
-            StartError: no process could be started in time, or the slot is retired.
+            StartError: no process could be started in time, or none ever will be.
+            SlotKilledError: :meth:`kill` was called.
         """
         while True:
+            self._check_killed()
             if self.life.state in (SlotState.RETIRED, SlotState.QUARANTINED):
-                raise StartError("the slot is retired: it failed to start too often", retired=True)
+                raise StartError(f"the slot is {self.life.state.value}; it is not started again", retired=True)
             self._notice_deaths()
             if self.life.state is SlotState.IDLE:
                 return
+            wait = self.life.retry_at - time.monotonic()
+            if wait > 0:
+                if deadline is not None and self.life.retry_at > deadline:
+                    raise StartError("a start failed, and its wait is not over", retry_at=self.life.retry_at)
+                time.sleep(min(wait, _KILL_LOOK_SECONDS))
+                continue
             try:
                 self._start_once()
             except StartError as exc:
-                self._drop_zygote()
-                self.life.start_failed(time.monotonic())
-                if self.life.state is SlotState.RETIRED:
-                    raise StartError(
-                        f"{self.life.failures} starts in a row failed; the last: {exc}", retired=True
-                    ) from exc
+                self._drop_launcher()
+                self._check_killed()
+                self._start_failed(exc)
                 if deadline is not None and self.life.retry_at > deadline:
                     raise StartError(str(exc), retry_at=self.life.retry_at) from exc
-                time.sleep(max(0.0, self.life.retry_at - time.monotonic()))
             else:
                 self.life.start_succeeded()
                 return
 
+    def _start_failed(self, exc: StartError) -> None:
+        """Count it.
+
+        Raises:
+            StartError: it was the last.
+        """
+        self.life.start_failed(time.monotonic())
+        if is_device_lost(str(exc)):
+            self.life.quarantine()
+            raise StartError(f"the device is lost or unavailable: {exc}", retired=True) from exc
+        if exc.retired:
+            self.life.retire()
+            raise exc
+        if self.life.state is SlotState.RETIRED:
+            raise StartError(f"{self.life.failures} starts in a row failed; the last: {exc}", retired=True) from exc
+
     def _start_once(self) -> None:
         self.start()
-        zygote = self._zygote
-        assert zygote is not None
+        launcher = self._launcher
+        assert launcher is not None
         if self.life.state is SlotState.STARTING:
-            zygote.await_loaded(time.monotonic() + self._start_seconds)
+            launcher.await_loaded(time.monotonic() + self._start_seconds)
             self.life.to(SlotState.LOADED)
         self.life.to(SlotState.PREPARING)
         self._token += 1
         ours, theirs = channel_pair()
+        channel: Channel[FromCase] = Channel(ours, msgspec.msgpack.Decoder(FromCase))
         deadline = time.monotonic() + self._start_seconds
         try:
             fds = (theirs.fileno(), self._stdout.fd, self._stderr.fd, self._stacks.fd)
-            launched = zygote.launch(self._token, self.options, fds, deadline)
+            launched = launcher.launch(self._token, self.options, fds, deadline)
         except StartError:
-            ours.close()
+            channel.close()
             raise
         finally:
             theirs.close()
-        channel: Channel[FromCase] = Channel(ours, msgspec.msgpack.Decoder(FromCase))
         self._process = _Process(launched, channel)
         try:
             message = channel.receive(deadline)
         except ChannelTimeoutError:
-            raise StartError(f"the case process was not ready in time\n{self._take_stacks()}") from None
-        except ChannelError as exc:
-            raise StartError(
-                f"the case process died while it got ready: {exc}\n{self._stderr.peek()[-3000:]}"
-            ) from None
+            stacks = self._stacks_of(self._process, launcher)
+            raise StartError(f"the case process was not ready in time; it hung here:\n{stacks}") from None
+        except ChannelError:
+            died = self._await_death(self._process, launcher)
+            how = str(Death(died.status)) if died else "was lost"
+            raise StartError(f"the case process {how} while it got ready\n{self._last_words()}") from None
         if isinstance(message, CaseNotReady):
-            raise StartError(f"the case process could not get ready\n{message.text}")
+            raise StartError(f"the case process could not get ready\n{message.text}\n{self._last_words()}".rstrip())
         if not isinstance(message, CaseReady):
             raise StartError(f"the case process sent {type(message).__name__} where CaseReady was expected")
         self.life.to(SlotState.IDLE)
@@ -203,6 +241,18 @@ class Supervisor:
         """Replace the case process by a fresh one, which is ready in a moment."""
         if self._process is not None:
             self._kill_process()
+
+    def suspend(self, *, undone: bool = False) -> None:
+        """End the case process, so that it holds nothing of its device; the next case makes a new one.
+
+        ``undone``: the process was started for nothing, because its memory was gone when it was ready.
+        """
+        self.restart()
+        if self.life.state is SlotState.LOADED:
+            if undone:
+                self.life.start_undone()
+            else:
+                self.life.to(SlotState.SUSPENDED)
 
     # Running --------------------------------------------------------------------------------
 
@@ -217,184 +267,214 @@ class Supervisor:
 
         Raises:
             StartError: no case process could be started.
+            SlotKilledError: :meth:`kill` was called; the case has no verdict.
         """
-        self.ensure_ready()
-        process, zygote = self._process, self._zygote
+        for sending in range(1, _SENDINGS + 1):
+            self.ensure_ready()
+            self._token += 1
+            request = RunCase(self._token, config, lease_bytes, whole_device)
+            attempt = self._attempt(request, timeout, last=sending == _SENDINGS)
+            if attempt is not None:
+                return attempt
+        raise AssertionError("the last sending has a result")
+
+    def _attempt(self, request: RunCase, timeout: float, *, last: bool) -> Attempt | None:
+        """One sending; None where the process turns out to have been dead before, unless it is the ``last``."""
+        process, launcher = self._process, self._launcher
         assert process is not None
-        assert zygote is not None
-        self._token += 1
-        token, start = self._token, time.monotonic()
-        process.stage = Stage.STARTING
-        self.life.to(SlotState.BUSY)
+        assert launcher is not None
+        process.stage, process.begun = Stage.STARTING, False
+        self.life.case_begins()
+        start = time.monotonic()
         stacks = ""
-        result: CaseResult | None = None
-        with contextlib.suppress(ChannelError):  # it died just now: the loop below finds out how
-            process.channel.send(RunCase(token, config, lease_bytes, whole_device), deadline=start + timeout)
+        result: CaseResult | None
         try:
-            result = self._await_result(process, zygote, token, start + timeout)
+            result = self._await_result(process, launcher, request, start + timeout)
+            if result is None:
+                died = self._await_death(process, launcher)
+                self._check_killed()
+                if not process.begun and not last:
+                    self._stacks.take()
+                    return None
+                stacks = case_stack(self._stacks.take())
+                result = self._after_death(process, died, request)
+            elif result.fatal:
+                self._await_death(process, launcher)
         except ChannelTimeoutError:
-            stacks = self._stacks_of(process)
-            self._kill_process()
-            text = f"over the time limit of {timeout:g} s {where(process.stage)}; the process was killed"
-            result = CaseResult(token, Verdict.TIMEOUT, f"{text}\n{stacks}".rstrip(), seconds=time.monotonic() - start)
+            stacks = self._stacks_of(process, launcher)
+            result = self._put_down(
+                request, Verdict.TIMEOUT, f"over the time limit of {timeout:g} s {where(process.stage)}"
+            )
         except MalformedFrameError as exc:
-            self._kill_process()
-            text = f"the case process sent what is no message {where(process.stage)}: {exc}"
-            result = CaseResult(token, Verdict.PADDLE_CRASH, text)
-        if result is None:
-            result = self._after_death(process, zygote, token)
-        elif result.fatal:
-            self._await_death(process, zygote)
+            text = f"the case process sent what is no message ({exc}) {where(process.stage)}"
+            result = self._put_down(request, side_verdict(process.stage), text)
+        except BaseException:
+            # Ctrl-C, or a fault of ours: a case that nobody waits for must not run on.
+            self._drop_launcher()
+            self.life.died()
+            raise
         if self._process is not None:
             self.life.to(SlotState.IDLE)
+        seconds = time.monotonic() - start
+        text = f"{result.text}\n{stacks}".rstrip()
         return Attempt(
-            result,
+            msgspec.structs.replace(result, text=text, seconds=result.seconds or seconds),
             stdout=self._stdout.take(),
             stderr=self._stderr.take(),
             pid=process.launched.pid,
-            seconds=time.monotonic() - start,
+            seconds=seconds,
             stacks=stacks,
         )
 
-    def _await_result(self, process: _Process, zygote: Zygote, token: int, deadline: float) -> CaseResult | None:
-        """The result; None where the process ended without one.
+    def _await_result(
+        self, process: _Process, launcher: Launcher, request: RunCase, deadline: float
+    ) -> CaseResult | None:
+        """Send the case and wait for its result; None where the process ended without one.
 
         Raises:
             ChannelTimeoutError: ``deadline`` passed.
             MalformedFrameError: the channel is spoilt.
         """
+        try:
+            process.channel.send(request, deadline=deadline)
+        except ChannelTimeoutError:
+            raise
+        except ChannelError:
+            return None
         poll = select.poll()
         poll.register(process.channel, select.POLLIN)
-        poll.register(zygote.channel, select.POLLIN)
+        poll.register(launcher, select.POLLIN)
         while True:
+            # Asked before the messages are read: then all that a dead process ever sent is among them.
+            dead = launcher.death_of(process.token) is not None or launcher.ended
             for message in process.channel.receive_available():
-                # Messages of an earlier token are late and change nothing.
-                if isinstance(message, StageEntered) and message.token == token:
-                    process.stage = message.stage
-                elif isinstance(message, CaseResult) and message.token == token:
+                # Messages of another token are late and change nothing.
+                if isinstance(message, StageEntered) and message.token == request.token:
+                    process.stage, process.begun = message.stage, True
+                elif isinstance(message, CaseResult) and message.token == request.token:
                     return message
-            if process.channel.ended or zygote.ended:
+            if dead or process.channel.ended:
                 return None
-            death = zygote.death_of(process.launched.token)
-            if death is not None:
-                zygote.deaths[death.token] = death
-                if not process.channel.receive_available():
-                    return None
             left = deadline - time.monotonic()
             if left <= 0:
                 raise ChannelTimeoutError("the case is over its time limit")
             poll.poll(1000 * min(left, _TRIM_SECONDS))
-            self._stdout.trim()
-            self._stderr.trim()
+            self._trim()
 
-    def _after_death(self, process: _Process, zygote: Zygote, token: int) -> CaseResult:
-        died = self._await_death(process, zygote)
-        stacks = self._stacks.take().strip()
+    def _after_death(self, process: _Process, died: CaseDied | None, request: RunCase) -> CaseResult:
+        """The result of a case whose process died without one."""
         if died is not None:
-            verdict, text = verdict_for_death(process.stage, Death(died.status))
-            return CaseResult(token, verdict, f"{text}\n{stacks}".rstrip())
-        code = self._drop_zygote()
-        self.life.died()
-        text = f"the zygote ended with code {code}, and its case process with it {where(process.stage)}"
-        if code in (-signal.SIGKILL, -signal.SIGTERM):
-            return CaseResult(token, Verdict.EXTERNAL_KILL, text)
-        verdict, _ = verdict_for_death(process.stage, Death(0))
-        return CaseResult(token, verdict, f"{text}\n{stacks}".rstrip())
+            limited = bool(request.lease_bytes) and not request.whole_device
+            verdict, text = verdict_for_death(
+                process.stage, Death(died.status), output=self._stderr.peek(), limited=limited
+            )
+            needed = 2 * request.lease_bytes if verdict is Verdict.DEFERRED else None
+            return CaseResult(request.token, verdict, text, needed_bytes=needed)
+        if self.life.state is SlotState.RETIRED:
+            text = f"the case process closed its channel {where(process.stage)} and cannot be killed"
+            return CaseResult(request.token, side_verdict(process.stage), text)
+        # Whatever ended the zygote was no doing of the case, which runs in another process.
+        text = f"the process that forked the case process {exit_text(self._launcher_code)}, and the case process"
+        return CaseResult(request.token, Verdict.EXTERNAL_KILL, f"{text} died with it {where(process.stage)}")
 
-    def _await_death(self, process: _Process, zygote: Zygote) -> CaseDied | None:
-        """Wait until the process is reaped; None where the zygote died instead.
+    def _put_down(self, request: RunCase, verdict: Verdict, text: str) -> CaseResult:
+        """Kill the process of a case that will not end well."""
+        self._kill_process()
+        self._check_killed()
+        gone = self.life.state is not SlotState.RETIRED
+        end = "its process group was killed" if gone else "its process does not die of SIGKILL, so the slot is retired"
+        return CaseResult(request.token, verdict, f"{text}; {end}")
+
+    def _await_death(self, process: _Process, launcher: Launcher) -> CaseDied | None:
+        """Wait until the process is reaped and forget it; None where the launcher died instead, or had to.
 
         The slot is retired if the process does not go.
         """
-        deadline = time.monotonic() + KILL_SECONDS
-        killed_at = time.monotonic() + 2.0
-        while True:
-            died = zygote.death_of(process.launched.token)
-            if died is not None or zygote.ended:
+        start = time.monotonic()
+        poll = select.poll()
+        poll.register(launcher, select.POLLIN)
+        while (died := launcher.death_of(process.token)) is None and not launcher.ended:
+            waited = time.monotonic() - start
+            if waited > KILL_SECONDS:
+                # The launcher may be what hangs, so that nobody passes our signals on.
+                if not launcher.kill():
+                    self.life.retire()
                 break
-            now = time.monotonic()
-            if now > deadline:
-                self.life.to(SlotState.RETIRED)
-                break
-            if now > killed_at:  # it closed its channel, or said that it exits, and lives on
-                zygote.signal_case(process.launched.token, signal.SIGKILL, group=True)
-            poll = select.poll()
-            poll.register(zygote.channel, select.POLLIN)
+            if waited > _EXIT_SECONDS:
+                launcher.signal_case(process.token, signal.SIGKILL, group=True)
             poll.poll(50)
         process.channel.close()
         self._process = None
-        if died is not None and self.life.state is not SlotState.RETIRED:
+        if died is not None:
             self.life.to(SlotState.LOADED)
+        elif self.life.state is not SlotState.RETIRED:
+            self._drop_launcher()
+            self.life.died()
         return died
 
     def _notice_deaths(self) -> None:
-        """Between cases: the case process or the zygote may have been killed."""
-        zygote, process = self._zygote, self._process
-        if zygote is not None and process is not None:
-            with contextlib.suppress(MalformedFrameError):
-                if zygote.death_of(process.launched.token) is not None:
-                    process.channel.close()
-                    self._process = None
-                    self.life.to(SlotState.LOADED)
-        if zygote is not None and zygote.ended:
-            self._drop_zygote()
+        """Between cases: the case process or the launcher may have been killed."""
+        launcher, process = self._launcher, self._process
+        if launcher is None:
+            return
+        if process is not None and launcher.death_of(process.token) is not None:
+            self._await_death(process, launcher)
+            self._stacks.take()
+        if launcher.ended:
+            self._drop_launcher()
             self.life.died()
 
     # Ending ---------------------------------------------------------------------------------
 
-    def _stacks_of(self, process: _Process) -> str:
-        """Python's stacks of a hung process, by its signal handler, and py-spy's where it is installed."""
-        assert self._zygote is not None
-        self._stacks.take()
-        self._zygote.signal_case(process.launched.token, signal.SIGUSR1)
-        deadline = time.monotonic() + _STACK_SECONDS
-        size = -1
-        while time.monotonic() < deadline:
-            time.sleep(0.05)
-            if self._stacks.size() and self._stacks.size() == size:
-                break
-            size = self._stacks.size()
-        text = self._stacks.take().strip()
-        py_spy = shutil.which("py-spy")
-        if py_spy:
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                done = subprocess.run(
-                    [py_spy, "dump", "--native", "--pid", str(process.launched.pid)],
-                    capture_output=True,
-                    text=True,
-                    timeout=_PY_SPY_SECONDS,
-                    check=False,
-                )
-                if done.returncode == 0:
-                    text = f"{text}\npy-spy:\n{done.stdout.strip()}"
-        return text or "(the process gave no stacks)"
+    def kill(self, reason: str) -> None:
+        """Kill the slot's processes and let :meth:`run` raise SlotKilledError. Any thread may call this."""
+        self._killed = reason
+        launcher = self._launcher
+        if launcher is not None:
+            launcher.kill()
 
-    def _take_stacks(self) -> str:
-        return self._stacks_of(self._process) if self._process else ""
+    def _check_killed(self) -> None:
+        if self._killed is not None:
+            raise SlotKilledError(f"the slot was killed: {self._killed}")
+
+    def _stacks_of(self, process: _Process, launcher: Launcher) -> str:
+        self._stacks.take()
+        return collect_stacks(
+            process.launched.pid,
+            self._stacks,
+            lambda: launcher.signal_case(process.token, signal.SIGUSR1),
+            self._trim,
+        )
+
+    def _trim(self) -> None:
+        self._stdout.trim()
+        self._stderr.trim()
+
+    def _last_words(self) -> str:
+        return self._stderr.peek()[-3000:].strip()
 
     def _kill_process(self) -> None:
-        process, zygote = self._process, self._zygote
-        if process is None or zygote is None:
+        process, launcher = self._process, self._launcher
+        if process is None or launcher is None:
             return
-        zygote.signal_case(process.launched.token, signal.SIGKILL, group=True)
-        if self._await_death(process, zygote) is None and self.life.state is not SlotState.RETIRED:
-            self._drop_zygote()
-            self.life.died()
+        launcher.signal_case(process.token, signal.SIGKILL, group=True)
+        self._await_death(process, launcher)
         self._stacks.take()
 
-    def _drop_zygote(self) -> int | None:
+    def _drop_launcher(self) -> None:
         if self._process is not None:
             self._process.channel.close()
             self._process = None
-        zygote, self._zygote = self._zygote, None
-        return zygote.close() if zygote is not None else None
+        launcher, self._launcher = self._launcher, None
+        if launcher is not None:
+            self._launcher_code = launcher.close()
 
     def close(self) -> None:
         """End both processes and wait until they are gone. Can be called again."""
         if self._closed:
             return
         self._closed = True
-        self._drop_zygote()
+        self._drop_launcher()
         self.life.died()
         for file in (self._stdout, self._stderr, self._stacks):
             file.close()

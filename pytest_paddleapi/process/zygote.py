@@ -1,7 +1,7 @@
 """The warm process: imports the frameworks once, then forks a case process in milliseconds.
 
 Started by the supervisor as ``python -m pytest_paddleapi.process.zygote CHANNEL_FD PARENT_PID``. It stays
-single threaded, reaps its children, and dies with the worker.
+single threaded, reaps its children and whatever these leave behind, and dies with the worker.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from . import kernel
+from .errors import ChannelClosedError
 from .framing import Channel
 from .messages import (
     CaseDied,
@@ -38,8 +39,12 @@ from .messages import (
 )
 from .server import serve
 
-#: A killed process group is looked at this long until its last member is gone.
-_GROUP_SECONDS = 5.0
+#: Killed processes are waited for this long; one in the kernel's hands (state D) may take for ever.
+_GONE_SECONDS = 5.0
+#: Held back around a fork, so that no handler of the zygote runs in the child.
+_OURS = {signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1}
+#: Paddle, Torch or Python may have handlers for these; a case process must die of them, and say of which.
+_DEADLY = (signal.SIGTERM, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 
 
 def main() -> NoReturn:
@@ -47,13 +52,16 @@ def main() -> NoReturn:
     fd, parent = int(sys.argv[1]), int(sys.argv[2])
     kernel.die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # An import may crash or hang: its stack goes to stderr, which the worker shows.
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
     channel = Channel(socket.socket(fileno=fd), msgspec.msgpack.Decoder(ToLauncher))
     request = channel.receive()
     if not isinstance(request, Load):
         raise SystemExit(f"the first message must be Load, not {type(request).__name__}")
     runner = _load(channel, request)
     kernel.adopt_orphans()
-    Zygote(channel, runner).run()
+    Zygote(channel, runner).run(parent)
 
 
 def _load(channel: Channel[ToLauncher], request: Load) -> Any:
@@ -93,12 +101,17 @@ class Zygote:
         self.runner = runner
         self.children: dict[int, int] = {}
         self.pid = os.getpid()
+        self.terminated = False
 
-    def run(self) -> NoReturn:
-        """Serve until the worker closes the channel."""
+    def run(self, parent: int) -> NoReturn:
+        """Serve until the worker closes the channel, or dies."""
         wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGTERM, self._terminate)
+        # From now on there may be children whose own children only this process can find, so it must
+        # outlive the worker by the moment that killing them takes. It waits in nothing but poll().
+        kernel.die_with_parent(parent, signal.SIGTERM)
         poll = select.poll()
         poll.register(self.channel, select.POLLIN)
         poll.register(wake_read, select.POLLIN)
@@ -109,8 +122,11 @@ class Zygote:
             for message in self.channel.receive_available():
                 self._handle(message)
             self._reap()
-            if self.channel.ended:
+            if self.channel.ended or self.terminated:
                 self._end()
+
+    def _terminate(self, number: int, frame: object) -> None:
+        self.terminated = True
 
     def _handle(self, message: ToLauncher) -> None:
         if isinstance(message, LaunchCase):
@@ -124,6 +140,9 @@ class Zygote:
 
     def _launch(self, message: LaunchCase) -> None:
         fds = self.channel.take_fds(4)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
         try:
             pid = os.fork()
         except OSError as exc:
@@ -138,6 +157,7 @@ class Zygote:
                 started = 0  # it died already; its death is reported next
             self.channel.send(CaseLaunched(message.token, pid, started))
         finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
             for fd in fds:
                 os.close(fd)
 
@@ -146,13 +166,18 @@ class Zygote:
             os.setsid()
             kernel.die_with_parent(self.pid)
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            # Ours wrote to the zygote's stderr, and a reset beneath it would leave it off for good.
+            faulthandler.disable()
+            for number in (signal.SIGCHLD, *_DEADLY):
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
             self.channel.close()
             channel_fd, out, err, stacks = fds
             null = os.open(os.devnull, os.O_RDONLY)
             for source, target in ((null, 0), (out, 1), (err, 2)):
                 os.dup2(source, target)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            kernel.prefer_for_oom_kill()
             # A hung call may hold the GIL for ever: these handlers are C and need none.
             faulthandler.enable(stacks, all_threads=True)
             faulthandler.register(signal.SIGUSR1, stacks, all_threads=True, chain=False)
@@ -179,30 +204,36 @@ class Zygote:
             _, status = os.waitpid(pid, 0)
             token = self.children.pop(pid, None)
             if token is not None:
-                _await_group(pid)
-                self.channel.send(CaseDied(token, pid, status))
+                self._kill_adopted()
+                with contextlib.suppress(ChannelClosedError):  # the worker died; the loop ends next
+                    self.channel.send(CaseDied(token, pid, status))
+
+    def _kill_adopted(self) -> None:
+        """Kill and reap what a dead case process left behind, in its group or out of it.
+
+        Whoever loses its parent becomes our child, because we adopt orphans; so killing our children
+        until there are none but case processes ends the whole tree.
+        """
+        deadline = time.monotonic() + _GONE_SECONDS
+        while (adopted := [pid for pid in kernel.children() if pid not in self.children]) and (
+            time.monotonic() < deadline
+        ):
+            for pid in adopted:
+                with contextlib.suppress(PermissionError):  # it became another user's (setuid): not ours to end
+                    os.kill(pid, signal.SIGKILL)  # not reaped yet, so the id is still its own
+                os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.001)
 
     def _end(self) -> NoReturn:
         for pid in self.children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+        self.children.clear()
+        self._kill_adopted()
+        if self.terminated:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(self.pid, signal.SIGTERM)
         os._exit(0)
-
-
-def _await_group(group: int) -> None:
-    """Wait until nobody of a killed process group is left; orphans of it are ours to reap."""
-    deadline = time.monotonic() + _GROUP_SECONDS
-    while time.monotonic() < deadline:
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-group, os.WNOHANG)[0]:
-                pass
-        try:
-            os.killpg(group, 0)
-        except (ProcessLookupError, PermissionError):
-            return
-        time.sleep(0.002)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,55 @@
+"""Slots with real processes. A zygote takes seconds to import the frameworks, so most tests share one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_paddleapi.process.messages import CaseOptions
+from pytest_paddleapi.process.supervisor import Supervisor
+
+from .support import ENVIRONMENT, LIGHT, MakeSlot
+
+
+@pytest.fixture(scope="session")
+def make_slot() -> Iterator[MakeSlot]:
+    """Makes supervisors of the runners beside this file; they are closed at the session's end at the latest."""
+    made: list[Supervisor] = []
+
+    def make(
+        options: CaseOptions | None = None,
+        *,
+        runner: str = "special_runner:SpecialRunner",
+        environment: dict[str, str] | None = None,
+        **arguments: Any,
+    ) -> Supervisor:
+        slot = Supervisor(
+            options or CaseOptions(seed=7),
+            runner=runner,
+            environment={**ENVIRONMENT, **(environment or {})},
+            **arguments,
+        )
+        made.append(slot)
+        return slot
+
+    yield make
+    for slot in made:
+        slot.close()
+
+
+@pytest.fixture(scope="session")
+def slot(make_slot: MakeSlot) -> Supervisor:
+    """One slot with both frameworks, for most tests; each leaves it usable, and the next one checks that."""
+    made = make_slot()
+    made.ensure_ready()
+    return made
+
+
+@pytest.fixture
+def light_slot(make_slot: MakeSlot) -> Iterator[Supervisor]:
+    """A slot of its own whose processes import no framework and start in a blink."""
+    made = make_slot(runner=LIGHT, modules=())
+    yield made
+    made.close()

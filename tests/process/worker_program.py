@@ -1,0 +1,34 @@
+"""A worker for the tests that kill: runs cases without end and prints each verdict.
+
+Arguments: the folder for notes, and the seconds of a case.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from pathlib import Path
+
+from pytest_paddleapi.process.messages import CaseOptions
+from pytest_paddleapi.process.supervisor import Supervisor
+
+
+def main() -> None:
+    folder, seconds = Path(sys.argv[1]), sys.argv[2]
+    slot = Supervisor(
+        CaseOptions(),
+        runner="light_runner:LightRunner",
+        modules=(),
+        environment={"PYTHONPATH": str(Path(__file__).parent)},
+    )
+    slot.start()
+    print("started", os.getpid(), flush=True)
+    for number in itertools.count():
+        how = ("group", "setsid", "orphan")[number % 3]
+        for config in (f"paddle grandchild {how} {folder}/{number}", f"reference sleep {seconds}"):
+            print(slot.run(config, timeout=60).result.verdict, flush=True)
+
+
+if __name__ == "__main__":
+    main()
