@@ -1,0 +1,1 @@
+"""How results are compared: tolerances, comparators by meaning, the text of a difference."""

@@ -1,0 +1,1 @@
+"""One file per mode; each turns a prepared case into a verdict."""

@@ -1,0 +1,130 @@
+"""Runs a case in Paddle, with its backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import paddle
+import torch
+
+from .adapters.registry import find_adapter
+from .dtypes import CARRIER, paddle_value, torch_dtype
+from .gauges import gauge_cotangent
+from .prepared import MissingApiError, PreparedCase, paddle_function
+from .results import SideResult
+from .tensors import leaves, map_leaves, paddle_to_torch, to_paddle
+from .torch_side import convert_named, cotangent
+
+_DIFFERENTIABLE = frozenset(
+    {paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128}
+)
+
+
+class PaddleCall:
+    """One call in Paddle, in two steps, so that a failure of the backward run can be told apart."""
+
+    def __init__(self, case: PreparedCase, *, backward: bool) -> None:
+        self.case = case
+        self.backward = backward
+        self.inputs: dict[str, paddle.Tensor] = {}
+        self.outputs: Any = None
+        self.changed: dict[str, Any] = {}
+
+    def forward(self) -> None:
+        """Make the arguments and call.
+
+        Raises:
+            MissingApiError: this Paddle has no such API.
+            Exception: whatever Paddle raises.
+        """
+        case = self.case
+        paddle.seed(case.seed[1] % (1 << 31))
+        values = {name: convert_named(name, value, self._argument) for name, value in case.values.items()}
+        adapter = find_adapter(case.api)
+        args, kwargs = case.binding.split(adapter.arguments(values))
+        function = _callable(case.api, args, kwargs)
+        self.outputs = adapter.results(function(*args, **kwargs))
+        self.changed = {name: values[name] for name in case.mutates if name in values}
+
+    def _argument(self, name: str, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return paddle_value(value)
+        tensor = to_paddle(value)
+        wanted = self.backward and name.partition("[")[0] not in self.case.constant
+        if wanted and tensor.dtype in _DIFFERENTIABLE:
+            tensor.stop_gradient = False
+            self.inputs[name] = tensor
+            if self.case.mutates:
+                # Paddle refuses to change a leaf that wants a gradient in place.
+                return tensor.clone()
+        return tensor
+
+    def flat_outputs(self) -> list[Any]:
+        """Outputs, then changed arguments that are not among them."""
+        found = [value for _, value in leaves(self.outputs)]
+        return found + [value for _, value in leaves(self.changed) if all(value is not other for other in found)]
+
+    def differentiable(self) -> list[bool]:
+        """For each of :meth:`flat_outputs`: does Paddle say that it has a gradient?"""
+        return [isinstance(v, paddle.Tensor) and not v.stop_gradient for v in self.flat_outputs()]
+
+    def own_cotangents(self) -> tuple[torch.Tensor | None, ...]:
+        """Output gradients made after Paddle's own results, where there is no reference to share them with."""
+        fed: list[torch.Tensor | None] = []
+        for index, (value, possible) in enumerate(zip(self.flat_outputs(), self.differentiable())):
+            shape, dtype = (torch.Size(value.shape), torch_dtype(value.dtype)) if possible else (None, None)
+            fed.append(cotangent(self.case, index, shape, dtype) if shape is not None and dtype else None)
+        return tuple(fed)
+
+    def gradients(self, cotangents: Sequence[torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        """Gradients of the inputs for these output gradients; inputs that get none are left out.
+
+        Raises:
+            Exception: whatever Paddle raises in its backward run.
+        """
+        chosen = [
+            (value, self._fed(index, value, grad))
+            for index, (value, grad, possible) in enumerate(zip(self.flat_outputs(), cotangents, self.differentiable()))
+            if possible and grad is not None
+        ]
+        if not chosen or not self.inputs:
+            return {}
+        found = paddle.grad(
+            [value for value, _ in chosen],
+            list(self.inputs.values()),
+            grad_outputs=[grad for _, grad in chosen],
+            allow_unused=True,
+        )
+        return {name: paddle_to_torch(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+
+    def _fed(self, index: int, value: paddle.Tensor, weight: torch.Tensor) -> paddle.Tensor:
+        gauge = self.case.gauges.get(index)
+        return _from_torch(gauge_cotangent(gauge, paddle_to_torch(value), weight) if gauge else weight)
+
+    def result(self) -> SideResult:
+        """The results as Torch tensors on the host."""
+        return SideResult(map_leaves(self.outputs, _to_torch), map_leaves(self.changed, _to_torch))
+
+
+def _callable(api: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    prefix, _, name = api.rpartition(".")
+    if prefix != "paddle.Tensor":
+        return paddle_function(api)
+    # Not ``paddle.Tensor.m(x)``: a dunder of Tensor may live in a metaclass or be patched per instance.
+    found = getattr(paddle.Tensor, name, None)
+    if found is None:
+        raise MissingApiError(f"Paddle {paddle.__version__} has no {api}")
+    return found
+
+
+def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name in CARRIER:
+        return paddle.to_tensor(tensor.view(torch.int16).numpy().view(np.uint16))
+    return paddle.to_tensor(tensor.numpy())
+
+
+def _to_torch(value: Any) -> Any:
+    return paddle_to_torch(value) if isinstance(value, paddle.Tensor) else value

@@ -1,0 +1,158 @@
+"""A parsed config with its rules and its input values: what every mode starts from."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import paddle
+
+from ..config import Call, print_call
+from ..process.messages import CaseOptions
+from .binding import Binding, bind
+from .compare.registry import Comparator, find_comparator
+from .inputs.makers import ordinary
+from .inputs.registry import CallValues, Draw, Maker, find_inputs
+from .names import is_inplace
+from .reference.registry import NoReference, Reference, find_reference
+
+
+@dataclass(frozen=True)
+class PreparedCase:
+    """Everything about a case but its results; ``values`` has numpy arrays for tensors."""
+
+    call: Call
+    options: CaseOptions
+    reference: Reference | NoReference | None
+    comparator: Comparator
+    binding: Binding
+    values: Mapping[str, Any]
+    seed: tuple[int, ...]
+
+    @property
+    def api(self) -> str:
+        return self.call.api
+
+    @property
+    def inplace(self) -> bool:
+        """The call changes its first argument and returns it."""
+        return is_inplace(self.api)
+
+    @property
+    def mutates(self) -> tuple[str, ...]:
+        """Names of arguments that the call changes, beside what it returns."""
+        if isinstance(self.reference, Reference) and self.reference.mutates:
+            condition = self.reference.mutates_if
+            return self.reference.mutates if not condition or self.binding.arguments.get(condition) else ()
+        if self.inplace:
+            # The first argument, also where all are given by name.
+            first = next(iter(self.binding.positions or self.binding.arguments), None)
+            return (first,) if isinstance(first, str) else ()
+        return ()
+
+    @property
+    def gauges(self) -> Mapping[int, str]:
+        """Flattened outputs that are not unique, with the kind of their freedom."""
+        return self.reference.gauges if isinstance(self.reference, Reference) else {}
+
+    @property
+    def constant(self) -> tuple[str, ...]:
+        """Names of arguments that take no gradient."""
+        return self.reference.constant if isinstance(self.reference, Reference) else ()
+
+    def rng(self, stream: int) -> np.random.Generator:
+        """A generator that depends on the config, the seed and ``stream`` only."""
+        return np.random.Generator(np.random.PCG64([*self.seed, 1 << 20, stream]))
+
+
+def prepare(call: Call, options: CaseOptions) -> PreparedCase:
+    """Find the rules and make the values.
+
+    Raises:
+        InputError: valid values cannot be made.
+    """
+    found = find_reference(call.api)
+    signature = found.signature if isinstance(found, Reference) else paddle_signature(call.api)
+    binding = bind(call, signature)
+    if signature is not None and binding.positions and binding.positions[0] == "arg0":
+        # Paddle may take what the rule's author did not know of.
+        binding = bind(call, paddle_signature(call.api))
+    seed = _seed(call, options)
+    default: Maker = _Cached(options.seed) if options.cache_inputs else ordinary
+    values = CallValues(call.api, binding.arguments, find_inputs(call.api), default, seed).all_values()
+    return PreparedCase(call, options, found, find_comparator(call.api), binding, values, seed)
+
+
+def _seed(call: Call, options: CaseOptions) -> tuple[int, ...]:
+    digest = hashlib.sha256(print_call(call).encode("utf-8", "surrogatepass")).digest()
+    return (options.seed & 0xFFFFFFFFFFFFFFFF, int.from_bytes(digest[:8], "little"))
+
+
+class _Cached:
+    """Ordinary values, kept by dtype, shape and place in the call (``--paddleapi-cache-inputs``).
+
+    They then depend on the seed alone, not on the config, so that they are the same in every process.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __call__(self, draw: Draw) -> Any:
+        place = tuple(p if isinstance(p, int) else 0 for p in draw.path)
+        return _cached_values(self.seed, draw.dtype, draw.shape, (len(place), *place, *_letters(draw.path[0]))).copy()
+
+
+def _letters(name: Any) -> tuple[int, ...]:
+    return tuple(str(name).encode())
+
+
+@lru_cache(maxsize=256)
+def _cached_values(seed: int, dtype: str, shape: tuple[int, ...], place: tuple[int, ...]) -> Any:
+    from ..config import TensorSpec
+
+    rng = np.random.Generator(np.random.PCG64([seed, *place]))
+    holder = CallValues("", {}, {}, ordinary, ())
+    return np.asarray(ordinary(Draw(holder, TensorSpec(shape, dtype), ("x",), rng)))
+
+
+class MissingApiError(Exception):
+    """The installed Paddle has no such name."""
+
+
+@lru_cache(maxsize=4096)
+def paddle_function(api: str) -> Any:
+    """The Paddle object that ``api`` names.
+
+    Raises:
+        MissingApiError: there is none in this build.
+    """
+    parts = api.split(".")
+    found: Any = paddle
+    for index, part in enumerate(parts[1:], 1):
+        if not hasattr(found, part) and inspect.ismodule(found):
+            try:
+                importlib.import_module(".".join(parts[: index + 1]))
+            except ImportError:
+                # not a module either: getattr below says so
+                break
+        if not hasattr(found, part):
+            break
+        found = getattr(found, part)
+    else:
+        return found
+    raise MissingApiError(f"Paddle {paddle.__version__} has no {api}")
+
+
+@lru_cache(maxsize=4096)
+def paddle_signature(api: str) -> inspect.Signature | None:
+    """The signature of a Paddle function; None where it has none that Python can read."""
+    try:
+        return inspect.signature(paddle_function(api))
+    except (MissingApiError, TypeError, ValueError):
+        return None

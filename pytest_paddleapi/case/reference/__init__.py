@@ -1,0 +1,1 @@
+"""Torch equivalents of Paddle calls, one module per family of APIs."""

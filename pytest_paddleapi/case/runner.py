@@ -1,0 +1,93 @@
+"""The entry into ``case/``: one request in, one result out, whatever the case does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import paddle
+import torch
+
+from ..config import ConfigSyntaxError, parse_call
+from ..process import fatal
+from ..process.messages import CaseOptions, CaseResult, Mode, RunCase, Stage, Verdict
+from .inputs.registry import InputError
+from .modes.accuracy import run_accuracy
+from .modes.base import Judgement, ModeRunner
+from .modes.paddle_only import run_paddle_only
+from .prepared import prepare
+from .results import error_text
+
+_MODES: dict[Mode, ModeRunner] = {
+    Mode.ACCURACY: run_accuracy,
+    Mode.PADDLE_ONLY: run_paddle_only,
+}
+
+
+_WARM_UP = (
+    'paddle.matmul(Tensor([2, 3],"float32"), Tensor([3, 2],"float32"))',
+    'paddle.nn.functional.relu(Tensor([2, 3],"float32"))',
+    'paddle.nn.functional.conv2d(Tensor([1, 1, 4, 4],"float32"), Tensor([1, 1, 3, 3],"float32"))',
+)
+
+
+class CaseRunner:
+    """Runs cases under fixed options; lives as long as its process."""
+
+    def __init__(self, options: CaseOptions) -> None:
+        self.options = options
+        self.mode = _MODES[options.mode]
+        if options.threads:
+            torch.set_num_threads(options.threads)
+
+    @staticmethod
+    def warm_up() -> None:
+        """Load every rule and run a few small cases, so that forked processes share what these import.
+
+        Both frameworks import much of themselves on first use. Nothing here is large enough to start a
+        thread, and a process that is forked must have none.
+        """
+        from .adapters.registry import load_rules as load_adapters
+        from .compare.registry import load_rules as load_comparators
+        from .inputs.registry import load_rules as load_inputs
+        from .reference.registry import load_rules as load_references
+
+        load_references()
+        load_inputs()
+        load_comparators()
+        load_adapters()
+        # Deaths are reported by signal: Paddle's handlers would print a stack first, and one of ours has it.
+        paddle.disable_signal_handler()
+        runner = CaseRunner(CaseOptions(threads=1))
+        for config in _WARM_UP:
+            runner.run(RunCase(0, config), lambda stage: None)
+
+    def run(self, request: RunCase, enter: Callable[[Stage], None]) -> CaseResult:
+        """The result of one case; faults of the case are verdicts, never exceptions."""
+        start = time.perf_counter()
+        judgement = self._judge(request, enter)
+        return CaseResult(
+            token=request.token,
+            verdict=judgement.verdict,
+            text=judgement.text,
+            measured=judgement.measured,
+            seconds=time.perf_counter() - start,
+            fatal=judgement.fatal,
+        )
+
+    def _judge(self, request: RunCase, enter: Callable[[Stage], None]) -> Judgement:
+        try:
+            call = parse_call(request.config)
+        except ConfigSyntaxError as exc:
+            return Judgement(Verdict.CONFIG_PARSE, str(exc))
+        enter(Stage.INPUTS)
+        try:
+            case = prepare(call, self.options)
+        except InputError as exc:
+            return Judgement(Verdict.CONFIG_INPUT, str(exc))
+        except Exception as exc:  # a fault of an input rule must not take the process down
+            text = error_text(exc)
+            memory = fatal.classify(f"{type(exc).__name__}: {exc}", Stage.INPUTS)
+            verdict = memory.verdict if memory else Verdict.CONFIG_INPUT
+            return Judgement(verdict, f"the inputs could not be made: {text}")
+        return self.mode(case, enter)
