@@ -68,7 +68,10 @@ class PaddleApiSession:
         """The collector of a config file; None for any other file."""
         if path.resolve() not in self.manifest.by_file:
             return None
-        return ConfigFile.from_parent(parent, path=path)
+        root = self.config.rootpath
+        # Absolute outside the root: pytest would leave the path out of the id, and ``--lf`` not find it.
+        nodeid = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        return ConfigFile.from_parent(parent, path=path, nodeid=nodeid)
 
     def add_command_line_items(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Append the configs that the command line gave, unless they are there."""
@@ -271,7 +274,7 @@ class PaddleApiSession:
 
     def _case(self, nodeid: str) -> Case | None:
         file, _, name = nodeid.partition("::")
-        return self.manifest.find(name) if file.endswith(".txt") or file == COMMAND_LINE else None
+        return None if file.endswith(".py") else self.manifest.find(name)
 
     # Running --------------------------------------------------------------------------------
 

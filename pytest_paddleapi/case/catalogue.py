@@ -96,7 +96,7 @@ def _is_operator(name: str) -> bool:
     if not (name.startswith("__") and name.endswith("__")):
         return False
     # Reflected ones, such as __radd__, are not in the operator module.
-    return hasattr(operator, name) or (name.startswith("__r") and hasattr(operator, "__" + name[3:]))
+    return name in vars(operator) or (name.startswith("__r") and "__" + name[3:] in vars(operator))
 
 
 def describe(api: str) -> Entry:
@@ -142,7 +142,8 @@ def _head(found: dict[str, list[Entry]]) -> Iterator[str]:
     yield "# APIs"
     yield ""
     yield "Made by `python -m pytest_paddleapi.case.catalogue > docs/apis.md`; do not edit it by hand."
-    yield f"Paddle {paddle.__version__}, Torch {torch.__version__.partition('+')[0]}. Classes are left out."
+    yield f"Paddle {paddle.__version__}, Torch {torch.__version__.partition('+')[0]}."
+    yield "Classes are left out unless a rule speaks of them."
     yield ""
     yield "| kind | meaning |"
     yield "| --- | --- |"
@@ -158,8 +159,9 @@ def _head(found: dict[str, list[Entry]]) -> Iterator[str]:
         yield _row([f"`{space}`", *(str(counts[kind]) for kind in KINDS), str(len(listed))])
     yield _row(["all", *(str(total[kind]) for kind in KINDS), str(sum(total.values()))])
     yield ""
-    yield "*Input rule* names the arguments whose values a rule makes; all other tensors get ordinary values (both signs,"
-    yield "magnitudes from 0.05 to 2). Results and gradients are compared element by element where nothing else is said."
+    yield "*Input rule* names the arguments whose values a rule makes; all other tensors get ordinary values (both"
+    yield "signs, magnitudes from 0.05 to 2). Where nothing else is said, results and gradients are compared element by"
+    yield "element."
     yield ""
 
 

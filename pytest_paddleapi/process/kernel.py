@@ -51,6 +51,26 @@ def start_time(pid: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[19])
 
 
+def is_running(pid: int, started: int) -> bool:
+    """The process exists and is no zombie; ``started`` is its :func:`start_time`, so that no other is meant."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return fields[0] not in (b"Z", b"X") and int(fields[19]) == started
+
+
+def await_end(pid: int, started: int, seconds: float) -> bool:
+    """Wait until a process that is not our child does not run any more; False where it does after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while is_running(pid, started):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
 def children() -> list[int]:
     """Ids of this process's children, zombies and adopted ones too. For a process of one thread."""
     own = os.getpid()
@@ -65,7 +85,7 @@ def marked(entry: bytes) -> list[int]:
     """Ids of the processes that were started with ``entry`` (``NAME=value``) in their environment.
 
     Environments are inherited, so a value that is used once marks a process and all that it made,
-    wherever they hang in the process tree. Zombies have no environment and are left out.
+    wherever they hang in the process tree. Who is at its end has none, and is left out.
     """
     return [pid for pid in _pids() if entry in _environment(pid)]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from . import kernel
 from .errors import ChannelError, ChannelTimeoutError, MalformedFrameError, SlotKilledError, StartError
 from .fatal import Death, is_device_lost, side_verdict, verdict_for_death, where
 from .framing import Channel, channel_pair
@@ -311,7 +312,6 @@ class Supervisor:
         except BaseException:
             # Ctrl-C, or a fault of ours: a case that nobody waits for must not run on.
             self._drop_launcher()
-            self.life.died()
             raise
         if self._process is not None:
             self.life.to(SlotState.IDLE)
@@ -371,7 +371,7 @@ class Supervisor:
             needed = 2 * request.lease_bytes if verdict is Verdict.DEFERRED else None
             return CaseResult(request.token, verdict, text, needed_bytes=needed)
         if self.life.state is SlotState.RETIRED:
-            text = f"the case process closed its channel {where(process.stage)} and cannot be killed"
+            text = f"the case process went wrong {where(process.stage)}, and does not die of SIGKILL"
             return CaseResult(request.token, side_verdict(process.stage), text)
         # Whatever ended the zygote was no doing of the case, which runs in another process.
         text = f"the process that forked the case process {exit_text(self._launcher_code)}, and the case process"
@@ -403,13 +403,12 @@ class Supervisor:
             if waited > _EXIT_SECONDS:
                 launcher.signal_case(process.token, signal.SIGKILL, group=True)
             poll.poll(50)
-        process.channel.close()
-        self._process = None
         if died is not None:
+            process.channel.close()
+            self._process = None
             self.life.to(SlotState.LOADED)
-        elif self.life.state is not SlotState.RETIRED:
+        else:
             self._drop_launcher()
-            self.life.died()
         return died
 
     def _notice_deaths(self) -> None:
@@ -422,7 +421,6 @@ class Supervisor:
             self._stacks.take()
         if launcher.ended:
             self._drop_launcher()
-            self.life.died()
 
     # Ending ---------------------------------------------------------------------------------
 
@@ -462,12 +460,19 @@ class Supervisor:
         self._stacks.take()
 
     def _drop_launcher(self) -> None:
-        if self._process is not None:
-            self._process.channel.close()
-            self._process = None
+        """End the launcher, and with it the case process; the slot is dead, or retired if that one does not go."""
+        process, self._process = self._process, None
         launcher, self._launcher = self._launcher, None
+        if process is not None:
+            process.channel.close()
         if launcher is not None:
             self._launcher_code = launcher.close()
+        # A process that frees gigabytes takes its time, and until then the device has not got them back.
+        if process is not None and not kernel.await_end(
+            process.launched.pid, process.launched.start_time, KILL_SECONDS
+        ):
+            self.life.retire()
+        self.life.died()
 
     def close(self) -> None:
         """End both processes and wait until they are gone. Can be called again."""
@@ -475,6 +480,5 @@ class Supervisor:
             return
         self._closed = True
         self._drop_launcher()
-        self.life.died()
         for file in (self._stdout, self._stderr, self._stacks):
             file.close()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..results.verdicts import Verdict
 from .engine import Dispatch, Ended, Engine
 from .xdist_worker import RUN_COMMAND
 
@@ -118,8 +119,10 @@ class CaseScheduling:
             return
         if worker.ordinary and worker.ordinary[0] == item_index:
             worker.ordinary.pop(0)
-        elif item_index in self._cases:
-            self._settle(worker)
+        elif self.engine is not None:
+            running = self.engine.running(node.gateway.id)
+            if running is not None and running.case == item_index:
+                self._settle(worker)
         self._pump()
 
     def mark_test_pending(self, item: str) -> None:
@@ -188,13 +191,17 @@ class CaseScheduling:
     # ----------------------------------------------------------------------------------------
 
     def _settle(self, worker: _Node) -> None:
+        """Take in how the worker's case ended. Its channel keeps order, so its report has come before."""
         assert self.engine is not None
         ended, worker.ended = worker.ended, None
         slot = worker.node.gateway.id
         running = self.engine.running(slot)
-        if ended is None or running is None:
+        if running is None:
             return
-        self.engine.settle(slot, worker.ended_token, ended, time.monotonic())
+        if ended is None or worker.ended_token != running.token:
+            # Another plugin swallowed or replaced the report: the case has no verdict, so it runs once more.
+            ended = Ended(Verdict.EXTERNAL_KILL)
+        self.engine.settle(slot, running.token, ended, time.monotonic())
         if self.engine.stop_reason and not self.stop_reason:
             self._stop(self.engine.stop_reason)
 
@@ -245,8 +252,6 @@ class CaseScheduling:
 
 def ended_from(data: dict[str, Any]) -> Ended:
     """The engine's view of what travels on a report."""
-    from ..results.verdicts import Verdict
-
     return Ended(
         Verdict(data["verdict"]),
         needed_bytes=data.get("needed_bytes"),

@@ -1,27 +1,30 @@
-"""Cases run through the real runner, in this process."""
+"""Cases run by the real supervisor in a real case process: one that crashes takes no other test down."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from pytest_paddleapi.process.messages import CaseOptions, CaseResult, RunCase
+from pytest_paddleapi.process.messages import CaseOptions, CaseResult
+from pytest_paddleapi.process.supervisor import Supervisor
 
 
 @pytest.fixture(scope="session")
-def run_case() -> Callable[..., CaseResult]:
+def run_case() -> Iterator[Callable[..., CaseResult]]:
     """Run one config in real Paddle and Torch; keyword arguments are fields of ``CaseOptions``."""
-    from pytest_paddleapi.case.runner import CaseRunner
-
-    CaseRunner.warm_up()
+    supervisor = Supervisor(CaseOptions(threads=1))
 
     def run(config: str, **options: object) -> CaseResult:
-        runner = CaseRunner(CaseOptions(threads=1, **options))  # type: ignore[arg-type]
-        return runner.run(RunCase(token=1, config=config), lambda stage: None)
+        wanted = CaseOptions(threads=1, **options)  # type: ignore[arg-type]
+        if wanted != supervisor.options:
+            supervisor.restart()
+            supervisor.options = wanted
+        return supervisor.run(config, timeout=120.0).result
 
-    return run
+    yield run
+    supervisor.close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

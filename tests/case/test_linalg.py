@@ -1,4 +1,4 @@
-"""Decompositions, systems, norms and ranks, and matrices of derivatives."""
+"""Decompositions, systems, norms and ranks."""
 
 from __future__ import annotations
 
@@ -161,42 +161,12 @@ def test_cholesky_inverse_is_that_of_the_documented_product() -> None:
     np.testing.assert_allclose(found[0], [0.61728382, -0.25925916, 0.22222219], rtol=1e-4)
 
 
-def test_jacobian_and_hessian_are_those_of_the_linked_function() -> None:
-    c, x = torch.tensor([0.3, -0.7], dtype=torch.float64), torch.tensor([0.2, 1.1, -0.4], dtype=torch.float64)
-
-    def function(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        t = np.sin((c.numpy()[:, None] + [1, 2, 3]) * values).mean(-1)
-        return np.asarray(t + t**2)
-
-    def slopes(f: Any, at: np.ndarray[Any, Any], step: float = 1e-5) -> np.ndarray[Any, Any]:
-        return np.stack([(f(at + h) - f(at - h)) / (2 * step) for h in np.eye(3) * step], -1)
-
-    np.testing.assert_allclose(rule("paddle.autograd.jacobian")(c, x), slopes(function, x.numpy()), rtol=1e-6)
-    second = slopes(lambda at: slopes(lambda v: function(v)[0], at, 1e-4), x.numpy(), 1e-4)
-    np.testing.assert_allclose(rule("paddle.autograd.hessian")(c[:1], x), second, rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        'paddle.autograd.jacobian(Tensor([5, 3],"float32"), Tensor([5, 4],"float32"), batch_axis=0)',
-        'paddle.autograd.jacobian(Tensor([],"float64"), list[Tensor([4],"float64"),Tensor([4],"float64")])',
-        'paddle.autograd.hessian(Tensor([],"float64"), list[Tensor([4],"float64"),Tensor([3],"float64")])',
-        'paddle.autograd.hessian(Tensor([5, 1],"float64"), Tensor([5, 4],"float64"), batch_axis=0)',
-    ],
-)
-def test_derivatives_are_compared_although_configs_have_no_graph(run_case: Run, config: str) -> None:
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert result.measured.compared_elements
-
-
 # Inputs ------------------------------------------------------------------------------------------
 
 
 def test_matrices_have_separate_singular_values_and_a_small_condition() -> None:
     x = made('paddle.linalg.svd(Tensor([2, 6, 4],"float64"))')["x"]
-    np.testing.assert_allclose(np.linalg.svd(x)[1], [np.geomspace(2, 0.5, 4)] * 2)
+    np.testing.assert_allclose(np.linalg.svd(x)[1], [np.geomspace(1.9, 1 / 1.9, 4)] * 2)
 
 
 def test_eigenvalues_are_separate_and_some_complex() -> None:

@@ -226,3 +226,15 @@ def test_an_oversize_case_is_skipped_and_never_run(run: Run, configs: Configs, w
     (found,) = (p for p in session.properties() if p["verdict"] == "oversize")
     assert int(found["estimated_bytes"]) >= 4 * 10**12
     assert found["attempts"] == "0"
+
+
+def test_configs_outside_the_root_folder_are_scheduled_like_others(
+    run: Run, configs: Configs, pytester: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "far.txt"
+    outside.write_text(f"{PASS}\n{UNPARSED}\n")
+    session = run(f"--paddleapi-configs={outside}", "--accuracy", "-n2", f"--rootdir={pytester.path}")
+    assert session.verdicts() == {PASS: "pass", UNPARSED: "config_parse"}
+    assert [case.get("classname") for case in session.testcases] != ["", ""]
+    again = run(f"--paddleapi-configs={outside}", "--accuracy", "--lf", f"--rootdir={pytester.path}")
+    assert list(again.verdicts()) == [UNPARSED]

@@ -189,7 +189,9 @@ def test_the_death_of_the_zygote_between_cases_is_mended(light_slot: Supervisor)
     assert light_slot.pid is not None
     zygote = psutil.Process(light_slot.pid).parent()
     assert zygote is not None
+    case = light_slot.pid
     zygote.kill()
+    assert wait_until(lambda: not alive(case))
     assert light_slot.run("paddle pass").result.verdict is Verdict.PASS
 
 

@@ -21,10 +21,11 @@ def _leaf(tensor: paddle.Tensor) -> paddle.Tensor:
     return leaf
 
 
-def _of_xs(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "ys" not in arguments or "xs" not in arguments:
+def _depending(arguments: Mapping[str, Any], results: str, variables: str) -> Mapping[str, Any]:
+    """The arguments with ``results`` made from ``variables``."""
+    if results not in arguments or variables not in arguments:
         return arguments
-    ys, xs = arguments["ys"], arguments["xs"]
+    ys, xs = arguments[results], arguments[variables]
     several = isinstance(xs, (list, tuple))
     leaves = [_leaf(x) for x in xs] if several else [_leaf(xs)]
     batched = arguments.get("batch_axis") is not None
@@ -33,7 +34,7 @@ def _of_xs(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         return linked(y, leaves, batched, _arange)
 
     made = type(ys)(one(y) for y in ys) if isinstance(ys, (list, tuple)) else one(ys)
-    return {**arguments, "ys": made, "xs": type(xs)(leaves) if several else leaves[0]}
+    return {**arguments, results: made, variables: type(xs)(leaves) if several else leaves[0]}
 
 
 def _evaluated(result: Any) -> Any:
@@ -44,7 +45,14 @@ def _evaluated(result: Any) -> Any:
 adapter(
     "paddle.autograd.jacobian",
     "paddle.autograd.hessian",
-    arguments=_of_xs,
+    arguments=lambda arguments: _depending(arguments, "ys", "xs"),
     results=_evaluated,
     about="ys is made from xs by a smooth function of the given shapes",
+)
+adapter(
+    "paddle.grad",
+    "paddle.autograd.grad",
+    arguments=lambda arguments: _depending(arguments, "outputs", "inputs"),
+    results=lambda found: [None if part is None else part.detach() for part in found],
+    about="outputs are made from inputs by a smooth function of the given shapes",
 )

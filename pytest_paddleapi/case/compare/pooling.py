@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -80,7 +81,7 @@ def _possible(x: torch.Tensor, c: Comparison) -> list[Windows]:
             previous = (u, found)
     edges = sorted(points)
     result: list[Windows] = []
-    for low, high in zip(edges, edges[1:]):
+    for low, high in itertools.pairwise(edges):
         windows = [fractional_windows(size, out, kernel, (low + high) / 2) for size, out, kernel in axes]
         if windows not in result:
             result.append(windows)

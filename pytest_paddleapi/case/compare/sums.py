@@ -64,7 +64,6 @@ _SUMS = (
     "paddle.linalg.det",
     "paddle.linalg.slogdet",
     "paddle.linalg.inv",
-    "paddle.linalg.inverse",
     "paddle.inverse",
     "paddle.linalg.solve",
     "paddle.linalg.lu_solve",

@@ -17,9 +17,9 @@ def fill(draw: Draw) -> Any:
 
 
 for _name in ("zeros", "ones", "empty"):
-    inputs(f"paddle.{_name}", size=small_sizes, shape=small_sizes)
+    inputs(f"paddle.{_name}", sizes=small_sizes, shape=small_sizes)
 for _name in ("new_zeros", "new_ones", "new_empty"):
-    inputs(f"paddle.Tensor.{_name}", size=small_sizes)
+    inputs(f"paddle.Tensor.{_name}", sizes=small_sizes, size=small_sizes)
 inputs("paddle.Tensor.new_full", size=small_sizes, fill_value=fill)
 inputs("paddle.full", shape=small_sizes, fill_value=fill)
 inputs("paddle.full_like", fill_value=fill)

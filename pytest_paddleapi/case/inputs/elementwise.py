@@ -65,7 +65,7 @@ inputs("paddle.gammainc", "paddle.gammaincc", x=uniform(0.5, 4.0), y=uniform(0.1
 def with_special(draw: Draw) -> Any:
     """Ordinary values and, where the dtype has them, NaN, both infinities and both zeros."""
     values = np.asarray(ordinary(draw))
-    special = [math.nan, math.inf, -math.inf, 0.0, -0.0]
+    special: list[complex] = [math.nan, math.inf, -math.inf, 0.0, -0.0]
     if draw.dtype in COMPLEX:
         special = [complex(math.nan, 1), complex(1, math.inf), complex(-math.inf, 0), complex(1, 0), 0.0]
     elif draw.dtype not in FLOATING:

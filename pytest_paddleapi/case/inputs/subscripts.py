@@ -18,6 +18,9 @@ from ..reference.subscripts import places_named
 from .makers import index_values, ordinary
 from .registry import CallValues, Draw, inputs
 
+#: Elements of a tensor beyond which nobody looks for places that are named twice: it takes 8 bytes for each.
+_LARGE = 1 << 27
+
 #: Positions in the axes that a subscript's integer tensors of one shape share, drawn once for all of them.
 _joint: WeakKeyDictionary[CallValues, dict[tuple[int, ...], Any]] = WeakKeyDictionary()
 
@@ -165,6 +168,8 @@ def agreeing(draw: Draw) -> Any:
     if values.size < 2 or draw.arg("accumulate", False) or not _may_repeat(draw):
         return values
     shape, _, item = _subscript(draw)
+    if math.prod(shape) > _LARGE:
+        return values
     made = draw.values("item" if "item" in draw.call.arguments else "indices")
     made = tuple(made) if isinstance(item, tuple) else made
     try:

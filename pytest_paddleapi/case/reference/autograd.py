@@ -7,21 +7,46 @@ from typing import Any
 import torch
 
 from ..linked import linked
-from .registry import reference, without_reference
+from .registry import NoEquivalent, reference, without_reference
 
 _WHY = "the result is itself a derivative"
 
 
 def _arange(count: int, like: torch.Tensor) -> torch.Tensor:
-    return torch.arange(1, count + 1, dtype=like.dtype)
+    return torch.arange(1, count + 1, dtype=like.dtype, device=like.device)
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+@reference("paddle.grad", "paddle.autograd.grad", no_gradient=_WHY)
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool = False,
+    no_grad_vars: Any = None,
+) -> list[torch.Tensor]:
+    """Gradients of the sum of the outputs, each weighted by its output gradient (one where there is none)."""
+    if no_grad_vars is not None:
+        raise NoEquivalent("the variables of the function that is made for the case have no names in the config")
+    with torch.enable_grad():
+        leaves = [x.detach().requires_grad_(True) for x in _listed(inputs)]
+        made = [linked(y, leaves, False, _arange) for y in _listed(outputs)]
+        weights = [None] * len(made) if grad_outputs is None else _listed(grad_outputs)
+        fed = [torch.ones_like(y) if weight is None else weight.detach() for y, weight in zip(made, weights)]
+        return list(torch.autograd.grad(made, leaves, fed))
 
 
 def _prepared(ys: Any, xs: Any, batch_axis: int | None) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """The variables as leaves, and ``ys`` as the function of them that Paddle's side is given too."""
     if batch_axis not in (None, 0):
         raise ValueError(f"batch_axis is None or 0, not {batch_axis!r}")
-    xs = list(xs) if isinstance(xs, (list, tuple)) else [xs]
-    ys = list(ys) if isinstance(ys, (list, tuple)) else [ys]
+    xs, ys = _listed(xs), _listed(ys)
     ranks = (1, 2) if batch_axis == 0 else (0, 1)
     if any(t.dim() not in ranks for t in [*xs, *ys]):
         raise ValueError(f"tensors of {ranks[0]} or {ranks[1]} axes are asked for")

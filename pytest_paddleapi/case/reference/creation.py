@@ -49,22 +49,22 @@ def _sizes(size: tuple[Any, ...], shape: Any, dtype: Any) -> tuple[list[int], An
 
 
 @reference("paddle.zeros")
-def zeros(*size, shape=None, dtype=None, name=None, out=None, device=None, requires_grad=False, pin_memory=False):
-    sizes, dtype = _sizes(size, shape, dtype)
-    return filled(sizes, 0, dtype_or(dtype, DEFAULT))
+def zeros(*sizes, shape=None, dtype=None, name=None, out=None, device=None, requires_grad=False, pin_memory=False):
+    shape, dtype = _sizes(sizes, shape, dtype)
+    return filled(shape, 0, dtype_or(dtype, DEFAULT))
 
 
 @reference("paddle.ones")
-def ones(*size, shape=None, dtype=None, name=None, out=None, device=None, requires_grad=False, pin_memory=False):
-    sizes, dtype = _sizes(size, shape, dtype)
-    return filled(sizes, 1, dtype_or(dtype, DEFAULT))
+def ones(*sizes, shape=None, dtype=None, name=None, out=None, device=None, requires_grad=False, pin_memory=False):
+    shape, dtype = _sizes(sizes, shape, dtype)
+    return filled(shape, 1, dtype_or(dtype, DEFAULT))
 
 
 @reference("paddle.empty")
-def empty(*size, shape=None, dtype=None, name=None, out=None, device=None, requires_grad=False, pin_memory=False):
+def empty(*sizes, shape=None, dtype=None, name=None, out=None, device=None, requires_grad=False, pin_memory=False):
     """Only shape and dtype mean anything."""
-    sizes, dtype = _sizes(size, shape, dtype)
-    return torch.empty(sizes, dtype=dtype_or(dtype, DEFAULT))
+    shape, dtype = _sizes(sizes, shape, dtype)
+    return torch.empty(shape, dtype=dtype_or(dtype, DEFAULT))
 
 
 @reference("paddle.full", constant=("fill_value",))
@@ -104,18 +104,21 @@ def new_full(var, size, fill_value, *, dtype=None, device=None, requires_grad=Fa
 
 
 @reference("paddle.Tensor.new_zeros")
-def new_zeros(var, size, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
-    return filled(as_ints(size), 0, dtype_or(dtype, var.dtype))
+def new_zeros(var, *sizes, size=None, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    shape, dtype = _sizes(sizes, size, dtype)
+    return filled(shape, 0, dtype_or(dtype, var.dtype))
 
 
 @reference("paddle.Tensor.new_ones")
-def new_ones(var, size, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
-    return filled(as_ints(size), 1, dtype_or(dtype, var.dtype))
+def new_ones(var, *sizes, size=None, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    shape, dtype = _sizes(sizes, size, dtype)
+    return filled(shape, 1, dtype_or(dtype, var.dtype))
 
 
 @reference("paddle.Tensor.new_empty")
-def new_empty(var, size, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
-    return torch.empty(as_ints(size), dtype=dtype_or(dtype, var.dtype))
+def new_empty(var, *sizes, size=None, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    shape, dtype = _sizes(sizes, size, dtype)
+    return torch.empty(shape, dtype=dtype_or(dtype, var.dtype))
 
 
 # Counted up -------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def pdist(x: torch.Tensor, p: float = 2.0, name: Any = None) -> torch.Tensor:
     """Distances of all pairs of rows i < j. Written out: Torch's own divides by zero on empty rows."""
     if x.dim() != 2:
         raise ValueError(f"pdist takes a matrix, not {list(x.shape)}")
-    first, second = torch.triu_indices(x.shape[0], x.shape[0], offset=1)
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], offset=1, device=x.device)
     difference = x[first] - x[second]
     if difference.numel() == 0:
         return difference.sum(-1)

@@ -8,40 +8,58 @@ from typing import Any
 import torch
 
 from . import elementwise_binary as binary
-from .promotion import filled, promoted, same_dtype, with_scalar
+from .promotion import Scalars, filled, is_integer, promoted, same_dtype, with_scalar
 from .registry import reference
 
 Operation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def _operands(x: Any, y: Any, *, scalar_rule: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
+def _operands(x: Any, y: Any, scalars: Scalars = Scalars.GIVE_WAY) -> tuple[torch.Tensor, torch.Tensor]:
     if isinstance(y, torch.Tensor):
-        return promoted(x, y, scalar_rule=scalar_rule)
+        return promoted(x, y, scalars)
     if isinstance(y, (bool, int, float, complex)):
         return with_scalar(x, y)
     raise TypeError(f"no tensor operator takes {type(y).__name__}")
 
 
-def _register(name: str, operation: Operation, *, reflected: bool = False, scalar_rule: bool = True) -> None:
+def _register(name: str, operation: Operation, *, reflected: bool = False, scalars: Scalars = Scalars.GIVE_WAY) -> None:
     def rule(x, y):
-        left, right = _operands(x, y, scalar_rule=scalar_rule)
+        left, right = _operands(x, y, scalars)
         return operation(right, left) if reflected else operation(left, right)
 
     rule.__name__ = rule.__qualname__ = name
     reference(f"paddle.Tensor.{name}")(rule)
 
 
-def _both_ways(name: str, operation: Operation, *, scalar_rule: bool = True) -> None:
-    _register(f"__{name}__", operation, scalar_rule=scalar_rule)
-    _register(f"__r{name}__", operation, reflected=True, scalar_rule=scalar_rule)
+def _both_ways(name: str, operation: Operation, scalars: Scalars = Scalars.GIVE_WAY) -> None:
+    _register(f"__{name}__", operation, scalars=scalars)
+    _register(f"__r{name}__", operation, reflected=True, scalars=scalars)
 
 
 _both_ways("add", binary.add)
 _both_ways("sub", binary.subtract)
 _both_ways("mul", binary.multiply)
-_both_ways("truediv", binary.divide)
-_both_ways("div", binary.divide)
-_both_ways("floordiv", binary.floor_divide, scalar_rule=False)
+
+
+def _divide(x: torch.Tensor, y: Any, *, reflected: bool) -> torch.Tensor:
+    """Beside a number, integers become float32 before they are divided: so -1 under a uint8 is no 255."""
+    if isinstance(y, (bool, int)) and is_integer(x.dtype):
+        x = x.float()
+    left, right = _operands(x, y)
+    return binary.divide(right, left) if reflected else binary.divide(left, right)
+
+
+@reference("paddle.Tensor.__truediv__", "paddle.Tensor.__div__")
+def truediv(x, y):
+    return _divide(x, y, reflected=False)
+
+
+@reference("paddle.Tensor.__rtruediv__", "paddle.Tensor.__rdiv__")
+def rtruediv(x, y):
+    return _divide(x, y, reflected=True)
+
+
+_both_ways("floordiv", binary.floor_divide, Scalars.MIX)
 _both_ways("mod", binary.remainder)
 _both_ways("pow", binary.power)
 

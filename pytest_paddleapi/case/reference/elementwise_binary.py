@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .promotion import filled, is_integer, no_complex, promoted, same_dtype
+from .promotion import Scalars, filled, is_float, is_integer, no_complex, promoted, same_dtype
 from .registry import NoEquivalent, reference
 
 Operation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -30,6 +30,8 @@ def multiply(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def divide(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """True division: integers give float32."""
+    if x.dtype == torch.bool:
+        raise NoEquivalent("Paddle documents no dtype for the quotient of bools")
     return torch.true_divide(x, y)
 
 
@@ -68,6 +70,7 @@ def copysign(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The magnitude of x with the sign of y, in the dtype of x."""
     if x.is_floating_point():
         return torch.copysign(x, y)
+    x, y = torch.broadcast_tensors(x, y)
     if x.dtype in (torch.bool, torch.uint8):
         return x.clone()
     return torch.where((y < 0) != (x < 0), -x, x)
@@ -75,7 +78,8 @@ def copysign(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """sqrt(x*x + y*y); float32 for integers."""
-    no_complex(x, y)
+    if x.is_complex():
+        raise NoEquivalent("Paddle documents real numbers only")
     return torch.hypot(x, y) if x.is_floating_point() else torch.hypot(x.float(), y.float())
 
 
@@ -102,7 +106,7 @@ def _register(api: str, operation: Operation, *, prepare: Any = promoted, inplac
         in_place(api, rule)
 
 
-def in_place(api: str, rule: Callable[..., torch.Tensor]) -> None:
+def in_place(api: str, rule: Callable[..., torch.Tensor], no_gradient: str = "") -> None:
     """Register ``api_`` for a rule whose result replaces ``x``: it must have its shape."""
     # Paddle gives the tensor the dtype of the result, see the documentation of each in-place API.
 
@@ -114,7 +118,7 @@ def in_place(api: str, rule: Callable[..., torch.Tensor]) -> None:
 
     changed.__name__ = changed.__qualname__ = f"{api}_"
     changed.__wrapped__ = rule  # type: ignore[attr-defined]
-    reference(f"{api}_", returns_changed=True)(changed)
+    reference(f"{api}_", returns_changed=True, no_gradient=no_gradient)(changed)
 
 
 def unmixed(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -127,6 +131,18 @@ def unmixed(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     return x, y
 
 
+def as_tensors(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """As :func:`promoted`, where a 0-D tensor has no rule of its own."""
+    return promoted(x, y, Scalars.AS_TENSORS)
+
+
+def integers(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two tensors of integers."""
+    if not (is_integer(x.dtype) and is_integer(y.dtype)):
+        raise NoEquivalent("Paddle documents integers only")
+    return as_tensors(x, y)
+
+
 def or_scalar(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """As :func:`promoted`; a Python number takes the dtype of ``x``, which keeps it."""
     return promoted(x, y if isinstance(y, torch.Tensor) else filled(y, x.dtype))
@@ -134,18 +150,18 @@ def or_scalar(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 _register("paddle.multiply", multiply)
 _register("paddle.mul", multiply)
-_register("paddle.maximum", torch.maximum, inplace=False)
-_register("paddle.minimum", torch.minimum, inplace=False)
-_register("paddle.fmax", torch.fmax, inplace=False)
-_register("paddle.fmin", torch.fmin, inplace=False)
-_register("paddle.atan2", atan2, inplace=False)
+_register("paddle.maximum", torch.maximum, prepare=as_tensors, inplace=False)
+_register("paddle.minimum", torch.minimum, prepare=as_tensors, inplace=False)
+_register("paddle.fmax", torch.fmax, prepare=as_tensors, inplace=False)
+_register("paddle.fmin", torch.fmin, prepare=as_tensors, inplace=False)
+_register("paddle.atan2", atan2, prepare=as_tensors, inplace=False)
 _register("paddle.hypot", hypot)
 _register("paddle.copysign", copysign, prepare=or_scalar)
 _register("paddle.heaviside", heaviside, prepare=unmixed, inplace=False)
-_register("paddle.nextafter", torch.nextafter, inplace=False)
-_register("paddle.logaddexp", logaddexp, inplace=False)
-_register("paddle.gcd", torch.gcd)
-_register("paddle.lcm", torch.lcm)
+_register("paddle.nextafter", torch.nextafter, prepare=as_tensors, inplace=False)
+_register("paddle.logaddexp", logaddexp, prepare=as_tensors, inplace=False)
+_register("paddle.gcd", torch.gcd, prepare=integers)
+_register("paddle.lcm", torch.lcm, prepare=integers)
 _register("paddle.gammainc", torch.special.gammainc, prepare=unmixed)
 _register("paddle.gammaincc", torch.special.gammaincc, prepare=unmixed)
 _register("paddle.remainder", remainder, prepare=or_scalar)
@@ -166,18 +182,18 @@ def ordered(operation: Operation) -> Operation:
     return compare
 
 
-for _names, _compare in (
-    (("not_equal", "ne"), torch.ne),
-    (("less_than", "less", "lt"), ordered(torch.lt)),
-    (("less_equal", "le"), ordered(torch.le)),
-    (("greater_than", "greater", "gt"), ordered(torch.gt)),
-    (("greater_equal", "ge"), ordered(torch.ge)),
-    (("logical_and",), torch.logical_and),
-    (("logical_or",), torch.logical_or),
-    (("logical_xor",), torch.logical_xor),
+for _names, _compare, _prepare in (
+    (("not_equal", "ne"), torch.ne, promoted),
+    (("less_than", "less", "lt"), ordered(torch.lt), promoted),
+    (("less_equal", "le"), ordered(torch.le), promoted),
+    (("greater_than", "greater", "gt"), ordered(torch.gt), promoted),
+    (("greater_equal", "ge"), ordered(torch.ge), promoted),
+    (("logical_and",), torch.logical_and, as_tensors),
+    (("logical_or",), torch.logical_or, as_tensors),
+    (("logical_xor",), torch.logical_xor, as_tensors),
 ):
     for _name in _names:
-        _register(f"paddle.{_name}", _compare)
+        _register(f"paddle.{_name}", _compare, prepare=_prepare)
 
 
 @reference("paddle.floor_divide", constant=("out",))
@@ -185,10 +201,10 @@ def floor_divide_rule(x, y, name=None, *, out=None):
     """Rounded down. A Python number is a 0-D tensor of its own dtype (int64 or float32)."""
     if not isinstance(y, torch.Tensor):
         y = torch.tensor(y)
-    return floor_divide(*promoted(x, y, scalar_rule=False))
+    return floor_divide(*promoted(x, y, Scalars.MIX))
 
 
-in_place("paddle.floor_divide", floor_divide_rule)
+in_place("paddle.floor_divide", floor_divide_rule, no_gradient="Paddle defines none for floor division")
 
 
 @reference("paddle.add", constant=("out",))
@@ -241,7 +257,12 @@ def scalar_power(x: torch.Tensor, y: float) -> torch.Tensor:
     return torch.trunc(torch.pow(x.double(), y)).to(x.dtype)
 
 
-in_place("paddle.pow", pow_rule)
+@reference("paddle.pow_", returns_changed=True)
+def pow_in_place(x, y, name=None):
+    """In place the exponent is a number."""
+    if isinstance(y, torch.Tensor):
+        raise TypeError("pow_ takes a number as its exponent")
+    return pow_rule(x, y)
 
 
 @reference("paddle.ldexp")
@@ -339,6 +360,8 @@ def complex(real, imag, name=None, *, out=None):
 @reference("paddle.polar", constant=("out",))
 def polar(abs, angle, name=None, *, out=None):
     """abs * (cos(angle) + i sin(angle))."""
+    if not (is_float(abs.dtype) and is_float(angle.dtype)):
+        raise NoEquivalent("Paddle documents floats only")
     real, imag = abs * torch.cos(angle), abs * torch.sin(angle)
     return torch.complex(real, imag.to(real.dtype))
 
@@ -346,6 +369,12 @@ def polar(abs, angle, name=None, *, out=None):
 @reference("paddle.isclose")
 def isclose(x, y, rtol=1e-05, atol=1e-08, equal_nan=False, name=None):
     """|x - y| <= atol + rtol * |y|, or equal; infinities only to themselves, NaN where ``equal_nan`` says so."""
+    if x.shape != y.shape:
+        if 0 in (x.numel(), y.numel()):
+            raise NoEquivalent("Paddle documents tensors of one shape")
+        raise ValueError("isclose and allclose compare tensors of one shape")
+    if x.dtype != y.dtype and (x.is_complex() or y.is_complex()):
+        raise NoEquivalent("Paddle documents tensors of one dtype")
     same_dtype(x, y)
     wide = x.dtype if x.is_complex() else torch.float64
     a, b = x.to(wide), y.to(wide)
@@ -362,8 +391,10 @@ def allclose(x, y, rtol=1e-05, atol=1e-08, equal_nan=False, name=None):
 @reference("paddle.equal_all")
 def equal_all(x, y, name=None):
     """Same shape and same values."""
+    if x.shape != y.shape:
+        return torch.tensor(False)
     same_dtype(x, y)
-    return torch.tensor(x.shape == y.shape and bool((x == y).all()))
+    return torch.tensor(bool((x == y).all()))
 
 
 def _number(value: Any) -> float:

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from .registry import reference
+from .promotion import is_integer
+from .registry import NoEquivalent, reference
 
 
 def unary(api: str, function: Callable[[torch.Tensor], Any]) -> None:
@@ -27,7 +28,9 @@ def sign(x: torch.Tensor) -> torch.Tensor:
 
 
 def round_half_even(x: torch.Tensor, decimals: int = 0) -> torch.Tensor:
-    """To ``decimals`` places, halves to even; complex numbers part by part."""
+    """To ``decimals`` places, halves to even; complex numbers part by part, integers in float64."""
+    if is_integer(x.dtype):
+        return x.clone() if decimals >= 0 else torch.round(x.double(), decimals=decimals).to(x.dtype)
     if x.is_complex():
         return torch.view_as_complex(torch.round(torch.view_as_real(x), decimals=decimals))
     return torch.round(x, decimals=decimals)
@@ -60,6 +63,8 @@ def scaled(factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
     """The product with a constant; int32 and int64 become float32."""
 
     def rule(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype == torch.bool or (is_integer(x.dtype) and x.dtype not in (torch.int32, torch.int64)):
+            raise NoEquivalent("Paddle documents floats, int32 and int64 only")
         return (x.float() if x.dtype in (torch.int32, torch.int64) else x) * factor
 
     return rule
@@ -72,19 +77,33 @@ def positive(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-_TORCH = torch.special
+def negated(x: torch.Tensor) -> torch.Tensor:
+    """Minus ``x``."""
+    if x.dtype == torch.bool:
+        raise NoEquivalent("Paddle documents no negative of a bool")
+    return -x
+
+
+def sinc(x: torch.Tensor) -> torch.Tensor:
+    """sin(pi x) / (pi x), and 1 at zero; not for integers."""
+    if not (x.is_floating_point() or x.is_complex()):
+        raise TypeError("sinc takes floats")
+    return torch.sinc(x)
+
+
 _UNARY: dict[str, Callable[[torch.Tensor], Any]] = {
     **{
         f"paddle.{name}": getattr(torch, name)
         for name in (
             *("abs", "acos", "acosh", "angle", "asin", "asinh", "atan", "atanh", "ceil", "conj", "cos", "cosh"),
             *("digamma", "erf", "erfinv", "exp", "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "isreal"),
-            *("lgamma", "log", "log10", "log1p", "log2", "neg", "real", "reciprocal", "rsqrt", "sigmoid", "sgn"),
+            *("lgamma", "log", "log10", "log1p", "log2", "real", "reciprocal", "rsqrt", "sigmoid", "sgn"),
             *("signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "bitwise_not", "logical_not"),
         )
     },
-    **{f"paddle.{name}": integer_as_float32(getattr(_TORCH, name)) for name in ("i0", "i0e", "i1", "i1e")},
+    **{f"paddle.{name}": integer_as_float32(getattr(torch.special, name)) for name in ("i0", "i0e", "i1", "i1e")},
     "paddle.gammaln": torch.lgamma,
+    "paddle.neg": negated,
     "paddle.negative": torch.neg,
     "paddle.bitwise_invert": torch.bitwise_not,
     "paddle.positive": positive,
@@ -94,12 +113,11 @@ _UNARY: dict[str, Callable[[torch.Tensor], Any]] = {
     "paddle.isneginf": infinite(-1),
     "paddle.rad2deg": scaled(180 / math.pi),
     "paddle.deg2rad": scaled(math.pi / 180),
-    # sin(pi x) / (pi x)
-    "paddle.sinc": torch.sinc,
+    "paddle.sinc": sinc,
     "paddle.nn.functional.sigmoid": torch.sigmoid,
     "paddle.nn.functional.tanh": torch.tanh,
     "paddle.Tensor.__abs__": torch.abs,
-    "paddle.Tensor.__neg__": torch.neg,
+    "paddle.Tensor.__neg__": negated,
     "paddle.Tensor.__pos__": positive,
     "paddle.Tensor.__invert__": torch.bitwise_not,
 }
@@ -163,6 +181,8 @@ def scale(x, scale=1.0, bias=0.0, bias_after_scale=True, act=None, name=None):
     out = (wide * scale + bias if bias_after_scale else (wide + bias) * scale).to(x.dtype)
     if act is None:
         return out
+    if is_integer(x.dtype):
+        raise TypeError("activations take floats")
     function = getattr(torch, act, None) or getattr(torch.nn.functional, act)
     return function(out)
 

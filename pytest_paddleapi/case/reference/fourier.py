@@ -28,7 +28,7 @@ def _transform(
         shape = list(x.shape)
         if _HALVED[transform]:
             shape[axes[-1]] = shape[axes[-1]] // 2 + 1
-        return torch.zeros(shape, dtype=torch.promote_types(x.dtype, torch.complex64))
+        return torch.zeros(shape, dtype=torch.promote_types(x.dtype, torch.complex64), device=x.device)
     return transform(x, s=s, dim=axes, norm=norm)
 
 
@@ -141,7 +141,7 @@ def overlap_add(x: torch.Tensor, hop_length: int, axis: int = -1, name: Any = No
     length, count = x.shape[-2:]
     if not 0 < hop_length <= length:
         raise ValueError(f"hop_length lies between 1 and {length}, it is {hop_length}")
-    where = torch.arange(length).unsqueeze(1) + hop_length * torch.arange(count)
+    where = torch.arange(length, device=x.device).unsqueeze(1) + hop_length * torch.arange(count, device=x.device)
     result = x.new_zeros((*x.shape[:-2], (count - 1) * hop_length + length))
     return result.index_add(-1, where.reshape(-1), x.reshape(*x.shape[:-2], -1))
 
@@ -166,7 +166,7 @@ def stft(
 ) -> torch.Tensor:
     """One side of the spectrum by default, unless the signal or the window is complex."""
     if window is None:
-        window = torch.ones(n_fft if win_length is None else win_length, dtype=x.real.dtype)
+        window = torch.ones(n_fft if win_length is None else win_length, dtype=x.real.dtype, device=x.device)
     return torch.stft(
         x,
         n_fft,
@@ -196,7 +196,7 @@ def istft(
     name: Any = None,
 ) -> torch.Tensor:
     if window is None:
-        window = torch.ones(n_fft if win_length is None else win_length, dtype=x.real.dtype)
+        window = torch.ones(n_fft if win_length is None else win_length, dtype=x.real.dtype, device=x.device)
     return torch.istft(
         x,
         n_fft,

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .arguments import as_int, as_ints
+from .promotion import Scalars, promoted
 from .registry import reference
 
 _REDUCTIONS = {
@@ -288,20 +289,15 @@ def _chosen(condition: torch.Tensor, x: Any, y: Any) -> tuple[torch.Tensor, torc
     """Both choices as tensors; a plain number is one of Paddle's default dtypes.
 
     Raises:
-        TypeError: the condition is not Boolean, or an integer tensor meets a float tensor.
+        TypeError: the condition is not Boolean, or Paddle does not mix the dtypes of the choices.
         ValueError: one of the two is missing.
     """
     if x is None or y is None:
         raise ValueError("where takes both choices or neither")
     if condition.dtype != torch.bool:
         raise TypeError(f"where: the condition is {condition.dtype}, not Boolean")
-    if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor):
-        if x.dtype != y.dtype and x.is_floating_point() + x.is_complex() + y.is_floating_point() + y.is_complex() == 1:
-            raise TypeError(f"where: {x.dtype} and {y.dtype} have no common dtype in Paddle")
-        return x, y
     made = [v if isinstance(v, torch.Tensor) else torch.tensor(v) for v in (x, y)]
-    common = torch.promote_types(made[0].dtype, made[1].dtype)
-    return made[0].to(common), made[1].to(common)
+    return promoted(made[0], made[1], Scalars.AS_TENSORS)
 
 
 @reference("paddle.nonzero", constant=("out",))

@@ -131,9 +131,9 @@ def reindex_heter_graph(
     for node in [*x.tolist(), *(node for part in neighbors for node in part.tolist())]:
         numbers.setdefault(node, len(numbers))
     sources = [numbers[node] for part in neighbors for node in part.tolist()]
-    targets = [torch.repeat_interleave(torch.arange(len(part)), part.long()) for part in count]
+    targets = [torch.repeat_interleave(torch.arange(len(part), device=x.device), part.long()) for part in count]
     return (
-        torch.tensor(sources, dtype=x.dtype),
+        torch.tensor(sources, dtype=x.dtype, device=x.device),
         torch.cat(targets).to(x.dtype),
-        torch.tensor(list(numbers), dtype=x.dtype),
+        torch.tensor(list(numbers), dtype=x.dtype, device=x.device),
     )

@@ -136,7 +136,7 @@ def _interpolate(
         return from_first(zeros_from([*x.shape[:2], *sizes], x), last)
     x = wide(x)
     if antialias:
-        given = None if None in scales else tuple(scales)
+        given: Any = None if None in scales else tuple(scales)
         x = F.interpolate(x, None if given else sizes, given, kind, align_corners, antialias=True)
     else:
         for axis, (out, scale) in enumerate(zip(sizes, scales), start=2):

@@ -14,7 +14,6 @@ renames(
     paddle.linalg.det = torch.linalg.det(x:A)
     paddle.linalg.inv = torch.linalg.inv(x:A)
     paddle.inverse = torch.linalg.inv(x:A)
-    paddle.linalg.inverse = torch.linalg.inv(x:A)
     paddle.linalg.cholesky = torch.linalg.cholesky(x:input, upper)
     paddle.cholesky = torch.linalg.cholesky(x:input, upper)
     paddle.linalg.svdvals = torch.linalg.svdvals(x:A)
@@ -144,7 +143,7 @@ def pinv(x: torch.Tensor, rcond: Any = 1e-15, hermitian: bool = False, name: Any
         left, values, right_adjoint = torch.linalg.svd(x, full_matrices=False)
         right = right_adjoint.mH
     size = values.abs()
-    kept = size > torch.as_tensor(rcond, dtype=size.dtype) * size.amax(-1, keepdim=True)
+    kept = size > torch.as_tensor(rcond, dtype=size.dtype, device=x.device) * size.amax(-1, keepdim=True)
     inverted = torch.where(kept, 1 / values, torch.zeros_like(values))
     return (right * inverted.unsqueeze(-2)) @ left.mH
 
@@ -162,7 +161,7 @@ def lstsq(
     # LAPACK's gelsy does not give residuals; neither framework makes up for it.
     if rows > columns and driver != "gelsy":
         residuals = (x @ found.solution - y).abs().square().sum(-2)
-    rank = found.rank.int() if driver != "gels" else torch.empty(0, dtype=torch.int32)
+    rank = found.rank.int() if driver != "gels" else torch.empty(0, dtype=torch.int32, device=x.device)
     values = found.singular_values if driver in ("gelsd", "gelss") else nothing
     return found.solution, residuals, rank, values
 

@@ -23,16 +23,19 @@ def reduced(loss, reduction):
     raise ValueError(f"reduction must be mean, sum or none, not {reduction!r}")
 
 
-@reference("paddle.nn.functional.binary_cross_entropy", constant=("label", "weight"))
+# Paddle's kernels differentiate these losses by the prediction and the weight of elements only.
+@reference("paddle.nn.functional.binary_cross_entropy", constant=("label",))
 def binary_cross_entropy(input, label, weight=None, reduction="mean", name=None):
     """Logarithms are cut at -100."""
-    return F.binary_cross_entropy(input, label, weight, reduction=reduction)
+    loss = F.binary_cross_entropy(input, label, reduction="none")
+    return reduced(loss if weight is None else loss * weight, reduction)
 
 
-@reference("paddle.nn.functional.binary_cross_entropy_with_logits", constant=("label", "weight", "pos_weight"))
+@reference("paddle.nn.functional.binary_cross_entropy_with_logits", constant=("label", "pos_weight"))
 def binary_cross_entropy_with_logits(logit, label, weight=None, reduction="mean", pos_weight=None, name=None):
     """With weights of elements and of positive answers."""
-    return F.binary_cross_entropy_with_logits(logit, label, weight, reduction=reduction, pos_weight=pos_weight)
+    loss = F.binary_cross_entropy_with_logits(logit, label, reduction="none", pos_weight=pos_weight)
+    return reduced(loss if weight is None else loss * weight, reduction)
 
 
 @reference("paddle.nn.functional.mse_loss")
@@ -123,10 +126,19 @@ def multi_label_soft_margin_loss(input, label, weight=None, reduction="mean", na
     return F.multilabel_soft_margin_loss(input, label, weight, reduction=reduction)
 
 
-@reference("paddle.nn.functional.multi_margin_loss", constant=("weight",))
+@reference("paddle.nn.functional.multi_margin_loss")
 def multi_margin_loss(input, label, p=1, margin=1.0, weight=None, reduction="mean", name=None):
-    """One label a row."""
-    return F.multi_margin_loss(input, label.reshape(-1), p, margin, weight, reduction=reduction)
+    """``sum over other classes of w[label] * max(0, margin - x[label] + x[i]) ** p / classes``."""
+    if input.shape[0] != label.shape[0]:
+        raise ValueError(f"{input.shape[0]} samples, {label.shape[0]} labels")
+    if input.numel() == 0:
+        return F.multi_margin_loss(input, label.reshape(-1).long(), p, margin, weight, reduction=reduction)
+    label = label.reshape(-1, 1).long()
+    distance = torch.relu(margin - input.gather(1, label) + input) ** p
+    if weight is not None:
+        distance = distance * weight.reshape(-1)[label]
+    others = torch.ones_like(distance).scatter(1, label, 0.0)
+    return reduced((distance * others).sum(1) / input.shape[1], reduction)
 
 
 @reference("paddle.nn.functional.poisson_nll_loss")
@@ -141,7 +153,7 @@ def gaussian_nll_loss(input, label, variance, full=False, epsilon=1e-6, reductio
     return F.gaussian_nll_loss(input, label, variance, full=full, eps=epsilon, reduction=reduction)
 
 
-@reference("paddle.nn.functional.sigmoid_focal_loss", constant=("label", "normalizer"))
+@reference("paddle.nn.functional.sigmoid_focal_loss", constant=("label",))
 def sigmoid_focal_loss(logit, label, normalizer=None, alpha=0.25, gamma=2.0, reduction="sum", name=None):
     """Lin et al., 2017; divided by ``normalizer`` where it is given."""
     crossed = F.binary_cross_entropy_with_logits(logit, label, reduction="none")
@@ -176,7 +188,8 @@ def _hard_label(input, label, axis):
     return label.squeeze(axis) if label.dim() == input.dim() else label
 
 
-@reference("paddle.nn.functional.cross_entropy", constant=("weight",))
+# Through a soft label Paddle differentiates the weighting, not the entropy: no gradient to compare with.
+@reference("paddle.nn.functional.cross_entropy", constant=("label", "weight"))
 def cross_entropy(
     input, label, weight=None, ignore_index=-100, reduction="mean", soft_label=False, axis=-1, use_softmax=True,
     label_smoothing=0.0, name=None,
@@ -216,7 +229,7 @@ def cross_entropy(
         factor = weight[chosen] * factor
         loss = loss * factor
     if reduction == "mean":
-        if weight is None and ignore_index < 0:
+        if loss.numel() == 0 or (weight is None and ignore_index < 0):
             return loss.mean()
         total = factor.sum()
         return loss.sum() / torch.where(total == 0, torch.ones_like(total), total)
@@ -230,7 +243,7 @@ def label_smooth_along(label, axis, epsilon):
     return (1 - epsilon) * label + epsilon / label.shape[axis]
 
 
-@reference("paddle.nn.functional.softmax_with_cross_entropy")
+@reference("paddle.nn.functional.softmax_with_cross_entropy", constant=("label",))
 def softmax_with_cross_entropy(
     logits, label, soft_label=False, ignore_index=-100, numeric_stable_mode=True, return_softmax=False, axis=-1
 ):

@@ -39,7 +39,8 @@ def hsigmoid_loss(
     name=None,
 ):
     """Morin and Bengio, Hierarchical Probabilistic Neural Network Language Model, 2005: the sum over the path
-    of ``softplus(s) - turn * s`` with ``s`` cut off at +-40."""
+    of ``softplus(s) - turn * s`` with ``s`` cut off at +-40. A place that a shorter path leaves free counts as a
+    score of zero, so log 2: in Paddle's kernel and in the NumPy reference of its tests alike."""
     if num_classes < 2:
         raise ValueError(f"at least two classes, not {num_classes}")
     if path_table is None:
@@ -51,9 +52,9 @@ def hsigmoid_loss(
     score = torch.einsum("nld,nd->nl", weight[places], input)
     if bias is not None:
         score = score + bias.reshape(-1)[places]
-    score = score.clamp(-40.0, 40.0)
-    loss = F.softplus(score, threshold=1e9) - turns.to(score.dtype) * score
-    return (loss * on_path).sum(1, keepdim=True)
+    score = (score * on_path).clamp(-40.0, 40.0)
+    loss = F.softplus(score, threshold=1e9) - (turns == 1).to(score.dtype) * score
+    return loss.sum(1, keepdim=True)
 
 
 @reference("paddle.nn.functional.adaptive_log_softmax_with_loss")

@@ -106,18 +106,18 @@ def matrix_rank(
         raise ValueError("tol excludes atol and rtol")
     if x.numel() == 0:
         # An empty matrix has rank 0, whatever the tolerance.
-        return torch.zeros(x.shape[:-2], dtype=torch.int64)
+        return torch.zeros(x.shape[:-2], dtype=torch.int64, device=x.device)
     size = torch.linalg.eigvalsh(x).abs() if hermitian else torch.linalg.svdvals(x)
     largest = size.amax(-1)
     relative = largest * max(x.shape[-2:]) * torch.finfo(size.dtype).eps
     if tol is not None:
-        limit = torch.as_tensor(tol, dtype=size.dtype)
+        limit = torch.as_tensor(tol, dtype=size.dtype, device=x.device)
     elif atol is None and rtol is None:
         limit = relative
     else:
-        absolute = torch.as_tensor(0.0 if atol is None else atol, dtype=size.dtype)
+        absolute = torch.as_tensor(0.0 if atol is None else atol, dtype=size.dtype, device=x.device)
         if rtol is None:
             limit = torch.where(absolute > 0, absolute, relative)
         else:
-            limit = torch.maximum(absolute, largest * torch.as_tensor(rtol, dtype=size.dtype))
+            limit = torch.maximum(absolute, largest * torch.as_tensor(rtol, dtype=size.dtype, device=x.device))
     return (size > limit.unsqueeze(-1)).sum(-1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import torch
+
+from .registry import NoEquivalent
 
 
 class PromotionError(TypeError):
@@ -30,12 +33,23 @@ def kind(dtype: torch.dtype) -> str:
     return "bool" if dtype == torch.bool else "int"
 
 
-def common_dtype(x: torch.Tensor, y: torch.Tensor, *, scalar_rule: bool = True) -> torch.dtype:
+class Scalars(enum.Enum):
+    """What a 0-D tensor may do beside one of another dtype, which is not the same in all of Paddle's operators."""
+
+    #: It gives way within its kind, and mixes with other kinds: arithmetic and comparisons.
+    GIVE_WAY = enum.auto()
+    #: It mixes with any dtype by the general table: floor division.
+    MIX = enum.auto()
+    #: It is a tensor like any other: extremes, logic, ``atan2`` and others.
+    AS_TENSORS = enum.auto()
+
+
+def common_dtype(x: torch.Tensor, y: torch.Tensor, scalars: Scalars = Scalars.GIVE_WAY) -> torch.dtype:
     """The dtype in which Paddle computes with two tensors.
 
     Two tensors of different dtypes mix when both are real floats, or when one of them is complex. A
     0-D tensor mixes with any dtype, and beside a tensor with dimensions gives way where both are of one
-    kind (``scalar_rule``; Paddle's "data type promotion" guide and ``phi/common/type_promotion.h``).
+    kind (``scalars``; Paddle's "data type promotion" guide and ``phi/common/type_promotion.h``).
 
     Raises:
         PromotionError: the pair does not mix, an int64 with a float32 tensor for example.
@@ -43,8 +57,8 @@ def common_dtype(x: torch.Tensor, y: torch.Tensor, *, scalar_rule: bool = True) 
     a, b = x.dtype, y.dtype
     if a == b:
         return a
-    if x.dim() == 0 or y.dim() == 0:
-        if scalar_rule and x.dim() != y.dim() and kind(a) == kind(b):
+    if scalars is not Scalars.AS_TENSORS and (x.dim() == 0 or y.dim() == 0):
+        if scalars is Scalars.GIVE_WAY and x.dim() != y.dim() and kind(a) == kind(b):
             return b if x.dim() == 0 else a
         return torch.promote_types(a, b)
     if a.is_complex or b.is_complex or (is_float(a) and is_float(b)):
@@ -52,7 +66,9 @@ def common_dtype(x: torch.Tensor, y: torch.Tensor, *, scalar_rule: bool = True) 
     raise PromotionError(f"Paddle promotes among floats and with complex numbers only, not {a} with {b}")
 
 
-def promoted(x: torch.Tensor, y: torch.Tensor, *, scalar_rule: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
+def promoted(
+    x: torch.Tensor, y: torch.Tensor, scalars: Scalars = Scalars.GIVE_WAY
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Both tensors in their common dtype.
 
     Raises:
@@ -62,7 +78,7 @@ def promoted(x: torch.Tensor, y: torch.Tensor, *, scalar_rule: bool = True) -> t
     for value in (x, y):
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"Paddle takes a tensor here, not {type(value).__name__}")
-    dtype = common_dtype(x, y, scalar_rule=scalar_rule)
+    dtype = common_dtype(x, y, scalars)
     return x.to(dtype), y.to(dtype)
 
 
@@ -88,7 +104,7 @@ def filled(scalar: Any, dtype: torch.dtype) -> torch.Tensor:
     """A 0-D tensor with ``scalar``; integers wrap round as a C cast does."""
     if is_integer(dtype) and isinstance(scalar, int):
         return torch.tensor(scalar, dtype=torch.int64).to(dtype)
-    return torch.tensor(scalar).to(dtype)
+    return torch.tensor(scalar, dtype=dtype)
 
 
 def same_dtype(*tensors: torch.Tensor) -> None:
@@ -96,9 +112,14 @@ def same_dtype(*tensors: torch.Tensor) -> None:
 
     Raises:
         PromotionError: they differ.
+        NoEquivalent: they differ, but one is empty, so that Paddle may not notice.
     """
     found = {tensor.dtype for tensor in tensors}
     if len(found) > 1:
+        if any(tensor.numel() == 0 for tensor in tensors):
+            raise NoEquivalent(
+                "operands of different dtypes, one of them empty: the dtype of the result is not defined"
+            )
         raise PromotionError(f"Paddle takes operands of one dtype here, not {', '.join(sorted(map(str, found)))}")
 
 

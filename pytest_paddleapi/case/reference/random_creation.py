@@ -177,7 +177,7 @@ def exponential_(x, lam=1.0, name=None, *, lambd=None):
     return x.exponential_(lam if lambd is None else lambd)
 
 
-@reference("paddle.geometric_")
+@reference("paddle.geometric_", constant=("probs",))
 def geometric_(x, probs, name=None):
     """Numbers of trials up to the first success, 1, 2, ..., as in Torch."""
     if not isinstance(probs, torch.Tensor):
@@ -197,7 +197,7 @@ def log_normal_(x, mean=1.0, std=2.0, name=None):
     return x.log_normal_(mean, std)
 
 
-@reference("paddle.bernoulli_")
+@reference("paddle.bernoulli_", constant=("p",))
 def bernoulli_(x, p=0.5, name=None):
     return x.bernoulli_(p)
 

@@ -61,7 +61,9 @@ def sum_of(x: torch.Tensor, axis: Any, keepdim: bool) -> torch.Tensor:
 
 @reference("paddle.sum", constant=("out",))
 def sum(x, axis=None, dtype=None, keepdim=False, name=None, *, out=None):
-    """In int64 for bool and int32, else in the dtype of ``x``; or in ``dtype``."""
+    """In int64 for bool and int32, else in the dtype of ``x``; or in ``dtype``. As in Torch, keepdim may be third."""
+    if isinstance(dtype, bool):
+        dtype, keepdim = (None if isinstance(keepdim, bool) else keepdim), dtype
     if dtype is None and x.dtype in (torch.bool, torch.int32):
         dtype = torch.int64
     return sum_of(cast(x, dtype), axis, bool(keepdim))
@@ -82,7 +84,9 @@ def mean(x, axis=None, keepdim=False, name=None, *, dtype=None, out=None):
     axes = reduced_axes(x, axis)
     if is_integer(x.dtype):
         count = math.prod(x.shape[i] for i in axes)
-        return torch.div(sum_of(x.long(), axis, bool(keepdim)), count or 1, rounding_mode="trunc").to(x.dtype)
+        if count == 0:
+            raise NoEquivalent("no integer is the mean of nothing")
+        return torch.div(sum_of(x.long(), axis, bool(keepdim)), count, rounding_mode="trunc").to(x.dtype)
     result = torch.mean(x, dim=axes, keepdim=bool(keepdim)) if axes else x.clone()
     if x.is_complex() and x.numel() == 0:
         # Nothing has no mean: NaN, whose imaginary part is left open (here as Paddle has it).
@@ -93,8 +97,8 @@ def mean(x, axis=None, keepdim=False, name=None, *, dtype=None, out=None):
 @reference("paddle.nanmean")
 def nanmean(x, axis=None, keepdim=False, name=None):
     """The sum of what is not NaN by its count."""
-    if is_integer(x.dtype) and x.dtype != torch.int64:
-        raise TypeError("Paddle documents floating-point tensors for nanmean")
+    if is_integer(x.dtype) or x.dtype == torch.bool:
+        raise NoEquivalent("Paddle documents floating-point tensors for nanmean")
     count = sum(~torch.isnan(x), axis, None, keepdim)
     return nansum(x, axis, None, keepdim) / count.to(x.dtype)
 

@@ -273,6 +273,17 @@ def to_sparse(x: torch.Tensor, sparse_dim: int | None = None) -> torch.Tensor:
     return stored(x, 0 if sparse_dim is None else x.dim() - sparse_dim)
 
 
+@reference("paddle.Tensor.is_dense")
+def is_dense(x: torch.Tensor) -> bool:
+    return True
+
+
+@reference("paddle.Tensor.is_sparse", "paddle.Tensor.is_sparse_coo", "paddle.Tensor.is_sparse_csr")
+def is_sparse(x: torch.Tensor) -> bool:
+    """Of a tensor as it is written: dense."""
+    return False
+
+
 @reference("paddle.Tensor.indices")
 def indices(x: torch.Tensor) -> torch.Tensor:
     return x.detach().nonzero().T.contiguous()
@@ -315,14 +326,14 @@ def sparse_coo_tensor(
     indices: Any, values: Any, shape: Any = None, dtype: Any = None, place: Any = None, stop_gradient: bool = True
 ) -> torch.Tensor:
     """Elements of the same place are added. Without a shape it is the smallest that holds them."""
-    where = torch.as_tensor(indices).long()
     elements = torch.as_tensor(values)
+    where = torch.as_tensor(indices, device=elements.device).long()
     if dtype is not None:
         elements = elements.to(torch_dtype(dtype))
     if stop_gradient:
         elements = elements.detach()
     extents = as_ints(shape) if shape is not None else [*(where.amax(1) + 1).tolist(), *elements.shape[1:]]
-    result = torch.zeros(extents, dtype=elements.dtype)
+    result = torch.zeros(extents, dtype=elements.dtype, device=elements.device)
     return result.index_put(tuple(where), elements, accumulate=True)
 
 
@@ -331,7 +342,12 @@ def sparse_csr_tensor(
     crows: Any, cols: Any, values: Any, shape: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True
 ) -> torch.Tensor:
     bounds = torch.as_tensor(crows).long()
-    rows = torch.repeat_interleave(torch.arange(len(bounds) - 1), bounds.diff())
+    rows = torch.repeat_interleave(torch.arange(len(bounds) - 1, device=bounds.device), bounds.diff())
     return sparse_coo_tensor(
-        torch.stack([rows, torch.as_tensor(cols).long()]), values, shape, dtype, None, stop_gradient
+        torch.stack([rows, torch.as_tensor(cols, device=bounds.device).long()]),
+        values,
+        shape,
+        dtype,
+        None,
+        stop_gradient,
     )

@@ -112,7 +112,7 @@ def _convolve(
         reached = sites[..., :1]
     else:
         counted = sites[..., :1].to(x.dtype).movedim(-1, 1)
-        ones = torch.ones(1, 1, *kernel, dtype=x.dtype)
+        ones = torch.ones(1, 1, *kernel, dtype=x.dtype, device=x.device)
         reached = convolve(_pad(counted, pairs, 0.0), ones, stride=steps, dilation=spread).movedim(1, -1) > 0.5
     return torch.where(reached, result, torch.zeros_like(result))
 

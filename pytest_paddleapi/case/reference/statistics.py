@@ -56,7 +56,9 @@ def _check_median(axis: Any, mode: str) -> None:
 def _middle(flat: torch.Tensor, count: torch.Tensor, mode: str) -> tuple[torch.Tensor, torch.Tensor]:
     """The middle of the first ``count`` sorted values of each row, and the index of the lower of two."""
     if flat.shape[-1] == 0:
-        empty = torch.full(flat.shape[:-1], math.nan if flat.is_floating_point() else 0, dtype=flat.dtype)
+        if not flat.is_floating_point():
+            raise NoEquivalent("no integer is the median of nothing")
+        empty = torch.full(flat.shape[:-1], math.nan, dtype=flat.dtype)
         return empty, torch.zeros(flat.shape[:-1], dtype=torch.int64)
     ordered, places = torch.sort(flat, dim=-1, stable=True)
     low = ((count - 1).clamp(min=0) // 2).unsqueeze(-1)
