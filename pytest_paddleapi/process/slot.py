@@ -81,7 +81,7 @@ class SlotLife:
         self.died()
         self.failures += 1
         if self.rules.retire_after and self.failures >= self.rules.retire_after:
-            self.to(SlotState.RETIRED)
+            self.retire()
         else:
             self.retry_at = now + self.rules.waits[min(self.failures, len(self.rules.waits)) - 1]
 

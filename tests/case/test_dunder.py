@@ -35,7 +35,7 @@ PASSING = [
     (f"__sub__({C8}, 1+2j)", 1),
     (f"__add__({F4}, 1+2j)", 1),
     (f'__add__({I8}, Tensor([],"float32"))', 1),
-    (f'__floordiv__(Tensor([3],"int32"), Tensor([],"int64"))', 0),
+    ('__floordiv__(Tensor([3],"int32"), Tensor([],"int64"))', 0),
     (f"__eq__({F8}, 1e-05)", 0),
     (f"__eq__({F4}, None)", 0),
     (f"__ne__({F4}, None)", 0),

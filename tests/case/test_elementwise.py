@@ -1,4 +1,4 @@
-"""Elementwise functions: whole cases against Paddle, and the definitions against NumPy, SciPy and hand-computed numbers."""
+"""Elementwise functions: whole cases, and the definitions against NumPy, SciPy and numbers by hand."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions, Verd
 
 Run = Callable[..., CaseResult]
 _DTYPES = {
-    **{"f2": "float16", "f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64", "i1": "int8", "i2": "int16"},
-    **{"u1": "uint8", "b": "bool", "c8": "complex64", "c16": "complex128"},
+    "f2": "float16", "f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64", "i1": "int8", "i2": "int16",
+    "u1": "uint8", "b": "bool", "c8": "complex64", "c16": "complex128",
 }
 
 
