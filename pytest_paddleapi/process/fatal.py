@@ -67,7 +67,9 @@ _UNSUPPORTED = re.compile(
     rf"|only supports?[^\n]{{0,60}}(?:{_DTYPE_WORDS}|\bgpu\b|\bcuda\b|\bxpu\b)"
     rf"|{_DTYPE_WORDS}[^\n]{{0,120}}(?:must be|should be|expected to be|expects?)[^\n]{{0,200}}"
     r"(?:but (?:got|now|received)|received)"
-    r"|(?:only|not) (?:available|compiled|supported|built)[^\n]{0,40}(?:gpu|cuda|xpu)",
+    r"|(?:only|not) (?:available|compiled|supported|built)[^\n]{0,40}(?:gpu|cuda|xpu)"
+    # Flash attention asks for flags that only a build with CUDA has.
+    r"|flag FLAGS_(?:cudnn|flash_attn)\w* cannot get its value",
     re.IGNORECASE,
 )
 #: Where in Paddle's source an error was raised; a path such as ``kernels/cpu/`` must not be read as a reason.

@@ -24,8 +24,8 @@ from .messages import CaseNotReady, CaseOptions, CaseReady, CaseResult, RunCase,
 
 #: Address space that a case may take beyond its lease: thread stacks, allocator arenas and libraries' buffers,
 #: which are reserved but hardly touched. Measured on first use of matmul, convolution, SVD and backward in both
-#: frameworks: 7 MiB with one thread, 22 MiB more with a second one; a library that is loaded only then (MKL's is
-#: the largest) 125 MiB.
+#: frameworks: 7 MiB with one thread, 22 MiB more with a second one; and for a moment 125 MiB while Paddle loads MKL,
+#: which has to be relocated as a whole.
 _SLACK, _SLACK_PER_THREAD = 192 << 20, 32 << 20
 #: Seconds; with everything frozen that was there before, a collection takes a tenth of a millisecond.
 _SLOW_COLLECTION = 0.005
@@ -45,7 +45,8 @@ def serve(sock: socket.socket, make_runner: Callable[[CaseOptions], Runner], opt
     """Answer requests until the other side closes the channel; ends the process."""
     channel = Channel(sock, msgspec.msgpack.Decoder(RunCase))
     flush = _prepare_output()
-    slack = lease_slack(options.threads)
+    # On another device the lease is memory of that device, and the host's is not limited.
+    slack = lease_slack(options.threads) if options.device == "cpu" else None
     try:
         runner = make_runner(options)
     except Exception:  # noqa: BLE001 - whatever the runner's own start-up raises is told to the worker
@@ -57,11 +58,7 @@ def serve(sock: socket.socket, make_runner: Callable[[CaseOptions], Runner], opt
             request = channel.receive()
         except ChannelClosedError:
             os._exit(0)
-        if options.device != "cpu":
-            # The lease is memory of that device; the host's is not limited.
-            result = _run(runner, request, channel, None)
-        else:
-            result = _run(runner, request, channel, slack)
+        result = _run(runner, request, channel, slack)
         _flush(flush)
         channel.send(result)
         if result.fatal:
@@ -101,8 +98,10 @@ def _run(runner: Runner, request: RunCase, channel: Channel[RunCase], slack: int
         changes["text"] = f"ran out of its lease of {request.lease_bytes / 2**20:.0f} MiB\n{result.text}"
     text = changes.get("text", result.text)
     if len(text) > _LONGEST_TEXT:
-        changes["text"] = f"{text[: _LONGEST_TEXT // 2]}\n... cut ...\n{text[-_LONGEST_TEXT // 2 :]}"
-    return msgspec.structs.replace(result, **changes) if changes else result
+        text = f"{text[: _LONGEST_TEXT // 2]}\n... cut ...\n{text[-_LONGEST_TEXT // 2 :]}"
+    # Undecodable bytes of a C++ message may stand in it as surrogates, which no message can carry.
+    changes["text"] = text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    return msgspec.structs.replace(result, **changes)
 
 
 _RAISED = {

@@ -22,8 +22,17 @@ from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions, Verd
 
 Run = Callable[..., CaseResult]
 _DTYPES = {
-    "f2": "float16", "f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64", "i1": "int8", "i2": "int16",
-    "u1": "uint8", "b": "bool", "c8": "complex64", "c16": "complex128",
+    "f2": "float16",
+    "f4": "float32",
+    "f8": "float64",
+    "i1": "int8",
+    "i2": "int16",
+    "i4": "int32",
+    "i8": "int64",
+    "u1": "uint8",
+    "b": "bool",
+    "c8": "complex64",
+    "c16": "complex128",
 }
 
 
@@ -91,7 +100,7 @@ PASSING = [
     ("floor_divide(f4[9], 2)", 1, 0),
     ("pow(i8[9], 3)", 1, 0),
     ("pow(f4[9], -1.5)", 1, 1),
-    ("lerp(f4[3,4], f4[4], f4[1])", 1, 3),
+    ("lerp(f4[3,4], f4[4], f4[1])", 1, 2),
     ("lerp(x=f8[3], y=f8[3], weight=0.25)", 1, 2),
     ("heaviside(f4[20], f4[20])", 1, 2),
     ("copysign(i4[6], i4[6])", 1, 0),
@@ -112,13 +121,13 @@ PASSING = [
     ("complex(f4[3], f4[2,3])", 1, 2),
     ("polar(f8[3], f8[3])", 1, 2),
     # in place: the argument takes the result, with its dtype
-    ("tanh_(f4[3])", 1, 1),
-    ("Tensor.add_(f4[2,3], f4[3])", 1, 2),
-    ("Tensor.add_(x=f4[3], y=f8[3])", 1, 2),
-    ("divide_(i8[3], i8[3])", 1, 0),
-    ("less_than_(f4[3], f4[3])", 1, 0),
-    ("log_(i8[3])", 1, 0),
-    ("Tensor.clip_(f4[30], 0.0, 1.0)", 1, 1),
+    ("tanh_(f4[3])", 2, 1),
+    ("Tensor.add_(f4[2,3], f4[3])", 2, 2),
+    ("Tensor.add_(x=f4[3], y=f8[3])", 2, 2),
+    ("divide_(i8[3], i8[3])", 2, 0),
+    ("less_than_(f4[3], f4[3])", 2, 0),
+    ("log_(i8[3])", 2, 0),
+    ("Tensor.clip_(f4[30], 0.0, 1.0)", 2, 1),
     # conversions
     ("cast(f4[9], 'bool')", 1, 0),
     ("cast(c8[3], dtype='float64')", 1, 1),
@@ -249,14 +258,14 @@ def test_extremes_never_tie() -> None:
 
 def test_clipped_values_lie_on_all_sides_of_the_bounds_and_on_none() -> None:
     made = values("paddle.clip", x=TensorSpec((400,), "float16"), min=0.0, max=1.0)["x"].astype(float)
-    assert (made < 0).any() and ((made > 0) & (made < 1)).any() and (made > 1).any()
+    assert all(side.any() for side in (made < 0, (made > 0) & (made < 1), made > 1))
     assert min(np.abs(made).min(), np.abs(made - 1).min()) > 1e-3
 
 
 def test_shift_amounts_stay_below_the_width() -> None:
     made = values("paddle.bitwise_left_shift", x=TensorSpec((99,), "int8"), y=TensorSpec((99,), "int8"))
-    assert made["y"].min() == 0 and made["y"].max() == 7
-    assert made["x"].min() < -100 and made["x"].max() > 100
+    assert (made["y"].min(), made["y"].max()) == (0, 7)
+    assert np.ptp(made["x"].astype(int)) > 200
 
 
 def test_close_tensors_are_close_in_some_cases_and_not_in_others() -> None:

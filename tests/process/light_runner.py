@@ -89,6 +89,8 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     "kill": lambda number: os.kill(os.getpid(), int(number)),
     "exit": lambda code: os._exit(int(code)),
     "sys_exit": lambda code: sys.exit(int(code)),
+    "raise_bytes": lambda: (_ for _ in ()).throw(RuntimeError(b"caf\xe9".decode("utf-8", "surrogateescape"))),
+    "raise_long": lambda: (_ for _ in ()).throw(RuntimeError("the beginning " + "x" * 20_000_000 + " the end")),
     "raise": lambda *words: (_ for _ in ()).throw(RuntimeError(" ".join(words))),
     "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "limits": lambda: print(*_soft_limits()),

@@ -134,6 +134,19 @@ def test_an_exception_that_the_runner_lets_through_costs_no_process(light_slot: 
     assert light_slot.run("paddle pass").pid == before
 
 
+def test_a_text_that_is_no_unicode_arrives(light_slot: Supervisor) -> None:
+    attempt = run(light_slot, "paddle raise_bytes")
+    assert attempt.result.verdict is Verdict.PADDLE_ERROR
+    assert "RuntimeError: caf\\udce9" in attempt.result.text
+
+
+def test_a_text_that_is_too_long_is_cut_in_the_middle(light_slot: Supervisor) -> None:
+    text = run(light_slot, "paddle raise_long").result.text
+    assert len(text) < 300_000
+    assert "the beginning" in text
+    assert text.rstrip().endswith("the end")
+
+
 def test_garbage_on_the_channel_is_charged_to_the_stage_and_kills(light_slot: Supervisor) -> None:
     attempt = run(light_slot, "paddle garbage")
     assert attempt.result.verdict is Verdict.PADDLE_CRASH

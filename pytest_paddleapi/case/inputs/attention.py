@@ -111,4 +111,5 @@ inputs(
     key_padding_mask=mostly_one,
     attn_mask=mostly_one,
 )
-inputs("paddle.incubate.nn.memory_efficient_attention", attn_bias=ordinary)
+inputs("paddle.incubate.nn.memory_efficient_attention.memory_efficient_attention", attn_bias=ordinary)
+inputs("paddle.compat.nn.functional.scaled_dot_product_attention", attn_mask=attention_mask)

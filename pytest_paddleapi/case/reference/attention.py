@@ -315,7 +315,6 @@ def sparse_attention(
 
 
 @reference(
-    "paddle.incubate.nn.memory_efficient_attention",
     "paddle.incubate.nn.memory_efficient_attention.memory_efficient_attention",
     constant=("attn_bias",),
 )

@@ -96,17 +96,21 @@ def heaviside(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 # Registering them -------------------------------------------------------------------------------
 
 
-def _register(api: str, operation: Operation, *, prepare: Any = promoted, inplace: bool = True) -> None:
+def _register(
+    api: str, operation: Operation, *, prepare: Any = promoted, inplace: bool = True, constant: tuple[str, ...] = ()
+) -> None:
     def rule(x, y, name=None, *, out=None):
         return operation(*prepare(x, y))
 
     rule.__name__ = rule.__qualname__ = api
-    reference(api, constant=("out",))(rule)
+    reference(api, constant=("out", *constant))(rule)
     if inplace:
-        in_place(api, rule)
+        in_place(api, rule, constant=constant)
 
 
-def in_place(api: str, rule: Callable[..., torch.Tensor], no_gradient: str = "") -> None:
+def in_place(
+    api: str, rule: Callable[..., torch.Tensor], *, no_gradient: str = "", constant: tuple[str, ...] = ()
+) -> None:
     """Register ``api_`` for a rule whose result replaces ``x``: it must have its shape."""
     # Paddle gives the tensor the dtype of the result, see the documentation of each in-place API.
 
@@ -118,7 +122,7 @@ def in_place(api: str, rule: Callable[..., torch.Tensor], no_gradient: str = "")
 
     changed.__name__ = changed.__qualname__ = f"{api}_"
     changed.__wrapped__ = rule  # type: ignore[attr-defined]
-    reference(f"{api}_", returns_changed=True, no_gradient=no_gradient)(changed)
+    reference(f"{api}_", returns_changed=True, no_gradient=no_gradient, constant=constant)(changed)
 
 
 def unmixed(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -162,8 +166,9 @@ _register("paddle.nextafter", torch.nextafter, prepare=as_tensors, inplace=False
 _register("paddle.logaddexp", logaddexp, prepare=as_tensors, inplace=False)
 _register("paddle.gcd", torch.gcd, prepare=integers)
 _register("paddle.lcm", torch.lcm, prepare=integers)
-_register("paddle.gammainc", torch.special.gammainc, prepare=unmixed)
-_register("paddle.gammaincc", torch.special.gammaincc, prepare=unmixed)
+# Neither framework has the derivative by the order x.
+_register("paddle.gammainc", torch.special.gammainc, prepare=unmixed, constant=("x",))
+_register("paddle.gammaincc", torch.special.gammaincc, prepare=unmixed, constant=("x",))
 _register("paddle.remainder", remainder, prepare=or_scalar)
 _register("paddle.mod", remainder, prepare=or_scalar)
 _register("paddle.floor_mod", remainder, prepare=or_scalar)
