@@ -66,11 +66,11 @@ PASSING = [
 ]  # fmt: skip
 
 
-DTYPES = {"f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64"}
+DTYPES = {"f2": "float16", "f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64"}
 
 
 def _written_out(text: str) -> str:
-    return re.sub(r"\b([fi][48])(\[[\d,]*\])", lambda m: f'Tensor({m[2]},"{DTYPES[m[1]]}")', text)
+    return re.sub(r"\b([fi][248])(\[[\d,]*\])", lambda m: f'Tensor({m[2]},"{DTYPES[m[1]]}")', text)
 
 
 @pytest.mark.parametrize(("config", "outputs", "gradients"), PASSING)
@@ -83,6 +83,11 @@ def test_paddle_agrees_with_the_definition(run_case: Run, config: str, outputs: 
 
 def test_reading_files_has_no_reference(run_case: Run) -> None:
     assert run_case(OPS + 'read_file("a.jpg")').verdict is Verdict.CONFIG_CONVERT
+
+
+def test_proposals_of_mixed_dtypes_are_refused_by_both(run_case: Run) -> None:
+    config = "generate_proposals(f2[1,3,8,9], f2[1,12,8,9], f4[1,2], f4[216,4], f4[216,4], return_rois_num=True)"
+    assert run_case(OPS + _written_out(config)).verdict is Verdict.BOTH_ERROR
 
 
 # Inputs -------------------------------------------------------------------------------------------

@@ -59,8 +59,9 @@ def truncated_normal(mean: float, std: float, low: float, high: float) -> Law:
     return Law("truncated normal", cdf, (mean, std, low, high), low, high)
 
 
-def uniform(low: Parameter, high: Parameter) -> Law:
-    """Uniform distribution; rounding may reach ``high``."""
+def uniform(low: float, high: float) -> Law:
+    """Uniform distribution between the two; rounding may reach either."""
+    low, high = min(low, high), max(low, high)
 
     def cdf(v: Array, a: Array, b: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -224,6 +224,8 @@ def generate_proposals(
     scores, bbox_deltas, img_size, anchors, variances, pre_nms_top_n=6000, post_nms_top_n=1000, nms_thresh=0.5,
     min_size=0.1, eta=1.0, pixel_offset=False, return_rois_num=False, name=None,
 ):  # fmt: skip
+    if not scores.dtype == bbox_deltas.dtype == anchors.dtype == variances.dtype:
+        raise TypeError("scores, corrections, anchors and variances should have one dtype (float32 is documented)")
     rois, chances, counts = [], [], []
     for image in range(scores.shape[0]):
         boxes, score = proposal_candidates(

@@ -39,7 +39,7 @@ def scales(x: torch.Tensor, largest: float, group_size: int) -> torch.Tensor:
 def weight_quantize(x, algo="weight_only_int8", arch=None, group_size=-1):
     """(codes, scales) with x = code * scale; scales of llm.int8 are float32, others have the dtype of ``x``."""
     largest = _checked(algo, group_size)
-    if arch is None and not torch.cuda.is_available():
+    if arch is None and x.numel() and not torch.cuda.is_available():
         raise ValueError("arch is not given, and there is no GPU to take it from")
     found = scales(x, largest, group_size)
     stored = found if algo == "llm.int8" else found.to(x.dtype)

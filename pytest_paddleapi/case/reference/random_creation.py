@@ -46,7 +46,13 @@ def _creation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[int],
 
 
 def _filled_normal(shape: list[int], dtype: torch.dtype, mean: Any = 0.0, std: float = 1.0) -> torch.Tensor:
-    """Complex normal values have half the variance in each part, as in Torch."""
+    """Complex normal values have half the variance in each part, as in Torch.
+
+    Raises:
+        ValueError: a complex mean whose parts differ, which Paddle does not take.
+    """
+    if isinstance(mean, complex) and mean.real != mean.imag:
+        raise ValueError(f"the parts of a complex mean should be equal, {mean} is given")
     return torch.randn(shape, dtype=dtype) * std + mean
 
 
@@ -79,7 +85,7 @@ def uniform(
     shape, dtype=None, min=0, max=1.0, seed=0, name=None, *, out=None, device=None, requires_grad=False
 ):  # fmt: skip
     dtype = torch_dtype(dtype) or torch.get_default_dtype()
-    return torch.empty(shape_list(shape), dtype=dtype).uniform_(float(min), float(max))
+    return torch.rand(shape_list(shape), dtype=dtype) * (float(max) - float(min)) + float(min)
 
 
 @reference("paddle.rand_like")
@@ -162,14 +168,17 @@ def multinomial(x, num_samples=1, replacement=False, name=None, *, out=None):
 @reference("paddle.normal_", "paddle.tensor.random.gaussian_")
 def normal_(x, mean=0.0, std=1.0, name=None):
     with torch.no_grad():
-        sample = torch.randn(x.shape, dtype=x.dtype) * std + mean
+        sample = _filled_normal(list(x.shape), x.dtype, mean, std)
     return x.mul_(0).add_(sample)
 
 
 @reference("paddle.Tensor.uniform_", "paddle.uniform_", "paddle.tensor.random.uniform_")
 def uniform_(x, min=0, max=1.0, seed=0, name=None, **aliases):
     """``from`` and ``to`` are other names of ``min`` and ``max``."""
-    return x.uniform_(float(aliases.get("from", min)), float(aliases.get("to", max)))
+    low, high = float(aliases.get("from", min)), float(aliases.get("to", max))
+    if low >= high:
+        raise ValueError(f"[{low}, {high}) is empty")
+    return x.uniform_(low, high)
 
 
 @reference("paddle.Tensor.exponential_", "paddle.tensor.random.exponential_")
