@@ -37,9 +37,10 @@ test-main: $(STAMP) wheel
 
 # The plugin's own tests against the oldest supported pytest and xdist, in an environment that borrows
 # the frameworks from the main one.
-test-oldest: $(STAMP)
+test-oldest: $(STAMP) wheel
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet pytest==8.2.0 pytest-xdist==3.6.1
+	$(OLDEST)/bin/python -m pip install --quiet --force-reinstall --no-deps dist/*.whl
 	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" \
 		> $$($(OLDEST)/bin/python -c "import site; print(site.getsitepackages()[0])")/zz_main.pth
 	$(OLDEST)/bin/python -m pytest --version
