@@ -20,12 +20,12 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(code, f"prctl({option}): {os.strerror(code)}")
 
 
-def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
-    """Let the kernel signal this process when the thread that made it ends; exit now if it has already.
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when the thread that made it ends; exit now if it has already.
 
     ``parent`` is the process id that the parent must have.
     """
-    _prctl(_PR_SET_PDEATHSIG, number)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -81,45 +81,6 @@ def children() -> list[int]:
         return [pid for pid in _pids() if _parent(pid) == own]
 
 
-def marked(entry: bytes) -> list[int]:
-    """Ids of the processes that were started with ``entry`` (``NAME=value``) in their environment.
-
-    Environments are inherited, so a value that is used once marks a process and all that it made,
-    wherever they hang in the process tree. Who is at its end has none, and is left out.
-    """
-    return [pid for pid in _pids() if entry in _environment(pid)]
-
-
-def kill_marked(entry: bytes, seconds: float) -> list[int]:
-    """Kill every process of :func:`marked` until none is left; returns those that live after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while found := marked(entry):
-        for pid in found:
-            _kill_if_marked(pid, entry)
-        if time.monotonic() > deadline:
-            return found
-        time.sleep(0.002)
-    return []
-
-
-def _kill_if_marked(pid: int, entry: bytes) -> None:
-    try:
-        handle = os.pidfd_open(pid)
-    except (OSError, AttributeError):  # gone, or a kernel (or a Python built on one) older than 5.3
-        handle = -1
-    try:
-        # Looked at again, because the id may be another process's by now; the handle cannot.
-        if entry in _environment(pid):
-            with contextlib.suppress(ProcessLookupError):
-                if handle >= 0:
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-                else:
-                    os.kill(pid, signal.SIGKILL)
-    finally:
-        if handle >= 0:
-            os.close(handle)
-
-
 def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
@@ -130,14 +91,6 @@ def _parent(pid: int) -> int | None:
             return int(file.read().rpartition(b")")[2].split()[1])
     except OSError:
         return None
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read().split(b"\0")
-    except OSError:  # gone, or another user's: not ours in either case
-        return []
 
 
 def data_and_resident_bytes() -> tuple[int, int]:

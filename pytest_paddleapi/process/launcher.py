@@ -18,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from . import kernel
+from . import sweeper
 from .errors import ChannelError, ChannelTimeoutError, MalformedFrameError, StartError
 from .fatal import Death
 from .framing import Channel, channel_pair
@@ -43,8 +43,6 @@ _PACKAGES = {"paddle": "paddlepaddle (its GPU builds: see the README)"}
 _MARK = "PYTEST_PADDLEAPI_PROCESS_TREE"
 #: A zygote whose channel is closed ends its children and then itself.
 _END_SECONDS = 3.0
-#: Killed processes are waited for this long.
-_GONE_SECONDS = 5.0
 
 
 class Launcher(Protocol):
@@ -77,27 +75,47 @@ class Launcher(Protocol):
 
 
 class Zygote:
-    """One warm process. Must be made in a thread that lives on: the child dies with it."""
+    """One warm process, and the sweeper that cleans up behind it.
+
+    Must be made in a thread that lives on: the child dies with it.
+
+    Raises:
+        StartError: the operating system does not let us start a process.
+    """
 
     def __init__(self, environment: Mapping[str, str], runner: str, modules: Sequence[str]) -> None:
         ours, theirs = channel_pair()
         self.errors = OutputFile()
         mark = uuid.uuid4().hex
-        self._mark = f"{_MARK}={mark}".encode()
+        self._mark = f"{_MARK}={mark}"
+        alive_read, alive_write = os.pipe2(os.O_CLOEXEC)
         # Not the current folder first on the path: people work in checkouts that hold a folder ``paddle``.
         safe_path = ["-P"] if sys.version_info >= (3, 11) else []
         try:
+            self._sweeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", sweeper.__file__, self._mark],
+                stdin=alive_read,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
             self.process = subprocess.Popen(
-                [sys.executable, *safe_path, "-m", _ZYGOTE, str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, *safe_path, "-m", _ZYGOTE, str(theirs.fileno()), str(alive_write), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=self.errors.fd,
                 stderr=self.errors.fd,
                 env={**environment, _MARK: mark},
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), alive_write),
                 start_new_session=True,
             )
+        except OSError as exc:
+            ours.close()
+            self.errors.close()
+            raise StartError(f"{sys.executable} could not be started: {exc}") from exc
         finally:
             theirs.close()
+            os.close(alive_read)
+            os.close(alive_write)
         self.channel: Channel[FromLauncher] = Channel(ours, msgspec.msgpack.Decoder(FromLauncher))
         self.loaded: Loaded | None = None
         self._deaths: dict[int, CaseDied] = {}
@@ -185,7 +203,7 @@ class Zygote:
     def kill(self) -> bool:
         """Kill it and all that descends from it; False where one does not die. Any thread may call this."""
         self._signal(signal.SIGKILL)
-        return not kernel.kill_marked(self._mark, _GONE_SECONDS)
+        return not sweeper.kill_marked(self._mark.encode())
 
     def close(self) -> int:
         """End it and its case processes, and reap it. Returns its exit code as ``Popen`` gives it."""
@@ -197,9 +215,13 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
-        if code != 0:
-            # It could not clean up. Its case process dies with it, but what that one started does not.
-            kernel.kill_marked(self._mark, _GONE_SECONDS)
+        try:
+            swept = self._sweeper.wait(timeout=sweeper.GONE_SECONDS + 1) == 0
+        except subprocess.TimeoutExpired:
+            self._sweeper.kill()
+            swept = self._sweeper.wait() == 0
+        if not swept:
+            sweeper.kill_marked(self._mark.encode())
         self.errors.close()
         return code
 

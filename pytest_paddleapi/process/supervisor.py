@@ -133,10 +133,14 @@ class Supervisor:
     # Starting -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to start the launcher, without waiting for it."""
+        """Begin to start the launcher, without waiting for it.
+
+        Raises:
+            StartError: not even its process could be made.
+        """
         if self._launcher is None and self.life.state in (SlotState.DEAD, SlotState.SUSPENDED):
-            self.life.to(SlotState.STARTING)
             self._launcher = self._make_launcher(self._child_environment(), self._runner, self._modules)
+            self.life.to(SlotState.STARTING)
 
     def _child_environment(self) -> dict[str, str]:
         threads = str(self.options.threads or 1)

@@ -1,7 +1,8 @@
 """The warm process: imports the frameworks once, then forks a case process in milliseconds.
 
-Started by the supervisor as ``python -m pytest_paddleapi.process.zygote CHANNEL_FD PARENT_PID``. It stays
-single threaded, reaps its children and whatever these leave behind, and dies with the worker.
+Started by the supervisor as ``python -m pytest_paddleapi.process.zygote CHANNEL_FD ALIVE_FD PARENT_PID``. It
+stays single threaded, reaps its children and whatever these leave behind, and dies with the worker. The second
+descriptor is a pipe that it only keeps open: its end tells the sweeper that the zygote is gone.
 """
 
 from __future__ import annotations
@@ -42,15 +43,17 @@ from .server import serve
 #: Killed processes are waited for this long; one in the kernel's hands (state D) may take for ever.
 _GONE_SECONDS = 5.0
 #: Held back around a fork, so that no handler of the zygote runs in the child.
-_OURS = {signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1}
+_OURS = {signal.SIGCHLD, signal.SIGUSR1}
 #: Paddle, Torch or Python may have handlers for these; a case process must die of them, and say of which.
 _DEADLY = (signal.SIGTERM, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 
 
 def main() -> NoReturn:
     """Entry point."""
-    fd, parent = int(sys.argv[1]), int(sys.argv[2])
+    fd, alive_fd, parent = map(int, sys.argv[1:])
     kernel.die_with_parent(parent)
+    for inherited in (fd, alive_fd):
+        os.set_inheritable(inherited, False)  # not for programs that an import or a case starts
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # An import may crash or hang: its stack goes to stderr, which the worker shows.
     faulthandler.enable()
@@ -61,7 +64,8 @@ def main() -> NoReturn:
         raise SystemExit(f"the first message must be Load, not {type(request).__name__}")
     runner = _load(channel, request)
     kernel.adopt_orphans()
-    Zygote(channel, runner).run(parent)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the frameworks may have put a handler of theirs
+    Zygote(channel, alive_fd, runner).run()
 
 
 def _load(channel: Channel[ToLauncher], request: Load) -> Any:
@@ -96,22 +100,18 @@ def _load(channel: Channel[ToLauncher], request: Load) -> Any:
 class Zygote:
     """Forks case processes, passes signals on, and reports deaths."""
 
-    def __init__(self, channel: Channel[ToLauncher], runner: Any) -> None:
+    def __init__(self, channel: Channel[ToLauncher], alive_fd: int, runner: Any) -> None:
         self.channel = channel
+        self.alive_fd = alive_fd
         self.runner = runner
         self.children: dict[int, int] = {}
         self.pid = os.getpid()
-        self.terminated = False
 
-    def run(self, parent: int) -> NoReturn:
-        """Serve until the worker closes the channel, or dies."""
+    def run(self) -> NoReturn:
+        """Serve until the worker closes the channel."""
         wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.signal(signal.SIGTERM, self._terminate)
-        # From now on there may be children whose own children only this process can find, so it must
-        # outlive the worker by the moment that killing them takes. It waits in nothing but poll().
-        kernel.die_with_parent(parent, signal.SIGTERM)
         poll = select.poll()
         poll.register(self.channel, select.POLLIN)
         poll.register(wake_read, select.POLLIN)
@@ -122,11 +122,8 @@ class Zygote:
             for message in self.channel.receive_available():
                 self._handle(message)
             self._reap()
-            if self.channel.ended or self.terminated:
+            if self.channel.ended:
                 self._end()
-
-    def _terminate(self, number: int, frame: object) -> None:
-        self.terminated = True
 
     def _handle(self, message: ToLauncher) -> None:
         if isinstance(message, LaunchCase):
@@ -172,6 +169,7 @@ class Zygote:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
             self.channel.close()
+            os.close(self.alive_fd)
             channel_fd, out, err, stacks = fds
             null = os.open(os.devnull, os.O_RDONLY)
             for source, target in ((null, 0), (out, 1), (err, 2)):
@@ -230,9 +228,6 @@ class Zygote:
                 os.killpg(pid, signal.SIGKILL)
         self.children.clear()
         self._kill_adopted()
-        if self.terminated:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.kill(self.pid, signal.SIGTERM)
         os._exit(0)
 
 

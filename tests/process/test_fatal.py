@@ -45,6 +45,7 @@ UNSUPPORTED = [
     "The data type of input must be one of ['float32', 'float64'], but got paddle.float16",
     "The data type of input Variable must be 'float32' or 'float64'",
     "module 'paddle.base.libpaddle.eager.ops.legacy' has no attribute 'fused_feedforward'",
+    "Flag FLAGS_cudnn_deterministic cannot get its value through this function.",
 ]
 ORDINARY = [
     "() InvalidArgumentError: Integer division by zero encountered in (floor/trunc) divide. Please check the input",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import subprocess
@@ -41,23 +42,25 @@ class Worker:
     def descendants(self) -> list[psutil.Process]:
         return [process for process in tagged(TAG, self.tag) if process.pid != self.process.pid]
 
-    def find(self, kind: str) -> psutil.Process | None:
-        """The zygote, the case process, or something that a case started."""
-        for process in self.descendants():
-            try:
-                depth = len([p for p in process.parents() if p.pid != self.process.pid and self._is_ours(p)])
-                is_program = "process.zygote" not in " ".join(process.cmdline())
-            except psutil.NoSuchProcess:
-                continue
-            if kind == ("grandchild" if is_program else "zygote" if depth == 0 else "case"):
-                return process
-        return None
+    def all(self, kind: str) -> list[psutil.Process]:
+        """The zygote, its sweeper, the case process, or all that cases started ("grandchild")."""
+        return [process for process in self.descendants() if self._kind(process) == kind]
 
-    def _is_ours(self, process: psutil.Process) -> bool:
+    def find(self, kind: str) -> psutil.Process | None:
+        """One of :meth:`all`."""
+        return next(iter(self.all(kind)), None)
+
+    def _kind(self, process: psutil.Process) -> str:
         try:
-            return process.environ().get(TAG) == self.tag
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            return False
+            command, parent = " ".join(process.cmdline()), process.parent()
+            if "sweeper" in command:
+                return "sweeper"
+            if "process.zygote" not in command:
+                return "grandchild"
+            inner = parent is not None and "process.zygote" in " ".join(parent.cmdline())
+        except psutil.NoSuchProcess:
+            return "gone"
+        return "case" if inner else "zygote"
 
     def kill(self) -> None:
         self.process.kill()
@@ -102,7 +105,7 @@ def test_a_child_that_is_killed_at_a_random_instant_leaves_nothing_and_the_worke
     assert wait_until(lambda: worker.find(kind) is not None, 30.0)
     time.sleep(random.Random(seed).uniform(0.0, 0.5))
     victim = worker.find(kind)
-    started_before = [p for p in worker.descendants() if "process.zygote" not in " ".join(p.cmdline())]
+    started_before = worker.all("grandchild")
     if victim is not None:
         victim.kill()
     done = len(worker.lines())
@@ -114,19 +117,39 @@ def test_a_child_that_is_killed_at_a_random_instant_leaves_nothing_and_the_worke
     assert nothing_left(worker), worker.descendants()
 
 
-@pytest.mark.parametrize("first", ["zygote", "case", "worker"])
-@pytest.mark.parametrize("second", ["zygote", "case"])
-def test_two_kills_in_quick_succession_leave_no_process_of_ours(
-    start: Callable[..., Worker], first: str, second: str
-) -> None:
+@pytest.mark.parametrize("order", list(itertools.permutations(["worker", "zygote", "case"], 2)), ids="-".join)
+def test_two_kills_in_quick_succession_leave_nothing(start: Callable[..., Worker], order: tuple[str, str]) -> None:
     worker = start(seconds=0.2)
-    assert wait_until(lambda: worker.find("case") is not None, 30.0)
-    victims = [psutil.Process(worker.process.pid) if first == "worker" else worker.find(first), worker.find(second)]
+    assert wait_until(lambda: worker.find("case") is not None and worker.find("grandchild") is not None, 30.0)
+    victims = [psutil.Process(worker.process.pid) if kind == "worker" else worker.find(kind) for kind in order]
     for victim in victims:
         if victim is not None and victim.is_running():
             victim.kill()
     worker.kill()
-    assert wait_until(lambda: worker.find("zygote") is None and worker.find("case") is None, 15.0)
+    assert nothing_left(worker), worker.descendants()
+
+
+def test_a_stopped_zygote_dies_with_the_worker_too(start: Callable[..., Worker]) -> None:
+    worker = start(seconds=0.2)
+    assert wait_until(lambda: worker.find("case") is not None and worker.find("grandchild") is not None, 30.0)
+    zygote = worker.find("zygote")
+    assert zygote is not None
+    zygote.suspend()
+    worker.kill()
+    assert nothing_left(worker), worker.descendants()
+
+
+def test_without_its_sweeper_a_zygote_is_still_cleaned_up_behind_by_the_worker(start: Callable[..., Worker]) -> None:
+    worker = start(seconds=0.2)
+    assert wait_until(lambda: worker.find("grandchild") is not None, 30.0)
+    sweeper, zygote, left = worker.find("sweeper"), worker.find("zygote"), worker.all("grandchild")
+    assert sweeper is not None
+    assert zygote is not None
+    sweeper.kill()
+    zygote.kill()
+    assert wait_until(lambda: not any(process.is_running() for process in left), 15.0)
+    done = len(worker.lines())
+    assert wait_until(lambda: len(worker.lines()) >= done + 2, 30.0), worker.log.read_text()
 
 
 def test_a_worker_that_is_terminated_leaves_nothing(start: Callable[..., Worker]) -> None:

@@ -162,6 +162,17 @@ def test_a_slot_that_is_killed_ends_its_run_with_the_reason(light_slot: Supervis
         light_slot.run("paddle pass")
 
 
+def test_an_interpreter_that_cannot_be_started_is_a_start_error(
+    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/no/such/python")
+    slot = make_slot(runner=LIGHT, modules=())
+    assert "/no/such/python could not be started" in str(failure(slot))
+    monkeypatch.undo()
+    slot.life.retry_at = 0.0
+    assert slot.run("paddle pass").result.verdict is Verdict.PASS
+
+
 def test_closing_is_quick_and_can_be_repeated(make_slot: MakeSlot) -> None:
     slot = make_slot(runner=LIGHT, modules=(), environment={"CLOSED": "yes"})
     assert slot.run("paddle pass").result.verdict is Verdict.PASS
