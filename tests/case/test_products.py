@@ -177,3 +177,15 @@ def test_one_wrong_element_is_a_difference() -> None:
     wrong = expected.clone()
     wrong[500] += 1e-3
     assert compared(wrong, expected)
+
+
+def test_tensordot_axes_in_tensors_meet_equal_extents() -> None:
+    from pytest_paddleapi.case.prepared import prepare
+    from pytest_paddleapi.config import parse_call
+    from pytest_paddleapi.process.messages import CaseOptions
+
+    config = 'paddle.tensordot(Tensor([3, 4, 5],"float32"), Tensor([5, 3, 4],"float32"), list[AXES,AXES])'
+    case = prepare(parse_call(config.replace("AXES", 'Tensor([2],"int64")')), CaseOptions())
+    left, right = case.values["axes"]
+    assert [(3, 4, 5)[i] for i in left] == [(5, 3, 4)[j] for j in right]
+    assert len(set(left)) == len(set(right)) == 2

@@ -85,12 +85,14 @@ def judge_broadcast(c: Comparison) -> None:
     """The gradient of an operand that was broadcast is a sum over the axes that it was repeated along."""
     c.outputs_elementwise()
     largest = max((g.numel() for g in c.cotangents if g is not None), default=1)
+    fed = max((rms(g) for g in c.cotangents if g is not None), default=1.0)
     for name, actual, expected in c.gradient_pairs():
         terms = largest / max(expected.numel(), 1)
         tolerance = None
         if terms > 1:
-            # Sums of terms of both signs grow with the root of their number: that gives the size of one.
-            size = rms(expected) / math.sqrt(terms)
+            # Sums of terms of both signs grow with the root of their number: that gives the size of one. A
+            # single sum may have cancelled, but its terms are seldom smaller than the output's gradient.
+            size = max(rms(expected) / math.sqrt(terms), fed)
             tolerance = _summed(c, expected, terms, size)
         c.pair(f"gradient of {name}", actual, expected, tolerance)
         c.count(gradients=1)

@@ -77,7 +77,14 @@ def _spread(value: Any, n: int) -> list[int]:
     return [] if value is None else [1] * n
 
 
+def pooled_size(draw: Draw) -> Any:
+    """Sizes of the result, where they come as tensors."""
+    return draw.rng.integers(2, 5, draw.shape)
+
+
 _MAXIMA = [f"paddle.nn.functional.{kind}{n}d" for kind in ("max_pool", "adaptive_max_pool") for n in (1, 2, 3)]
-inputs(*_MAXIMA, *(f"paddle.nn.functional.fractional_max_pool{n}d" for n in (2, 3)), x=distinct_nearby)
+_MAXIMA += [f"paddle.nn.functional.fractional_max_pool{n}d" for n in (2, 3)]
+inputs(*_MAXIMA, x=distinct_nearby, output_size=pooled_size)
+inputs(*(f"paddle.nn.functional.adaptive_avg_pool{n}d" for n in (1, 2, 3)), output_size=pooled_size)
 inputs("paddle.nn.functional.lp_pool1d", "paddle.nn.functional.lp_pool2d", x=positive)
 inputs(*(f"paddle.nn.functional.max_unpool{n}d" for n in (1, 2, 3)), indices=unpool_indices)

@@ -7,23 +7,32 @@ from typing import Any
 import numpy as np
 
 from .makers import ordinary
-from .registry import Draw, inputs
+from .registry import Draw, InputError, inputs
 
 
 def tensordot_axes(draw: Draw) -> Any:
-    """Axes as tensors: different ones, and on both sides of equal extent where the shapes allow it."""
+    """Axes as tensors: one list for both sides, or a list for each, of equal extents."""
     x, y = draw.shape_of("x"), draw.shape_of("y")
-    count = int(np.prod(draw.shape, dtype=np.int64))
     if not draw.shape:
-        limit = min(len(x), len(y))
-        fitting = [k for k in range(limit + 1) if _fits(x[len(x) - k :], y[:k])]
-        return np.asarray(fitting[-1] if fitting else 0)
-    rank = min(len(x), len(y))
-    return np.arange(count).reshape(draw.shape) % max(rank, 1)
+        return np.zeros(())
+    count = draw.shape[-1]
+    pairs = _pairs(x, y, count, same=len(draw.path) == 1 and len(draw.shape) == 1)
+    sides = np.asarray(pairs, dtype=np.int64).reshape(-1, 2).T
+    if sides.shape[1] < count:
+        raise InputError(f"{list(x)} and {list(y)} have no {count} axes of equal extents")
+    if len(draw.shape) == 2:
+        return sides[: draw.shape[0]]
+    return sides[draw.path[1] if len(draw.path) > 1 else 0]
 
 
-def _fits(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
-    return all(a == b or 1 in (a, b) for a, b in zip(left, right))
+def _pairs(x: tuple[int, ...], y: tuple[int, ...], count: int, *, same: bool) -> list[tuple[int, int]]:
+    """Up to ``count`` pairs of axes that can be contracted, each axis once."""
+    found: list[tuple[int, int]] = []
+    for i, extent in enumerate(x):
+        free = [j for j in range(len(y)) if y[j] == extent and j not in [b for _, b in found] and (j == i or not same)]
+        if free and len(found) < count:
+            found.append((i, free[0]))
+    return found
 
 
 def around_max_norm(draw: Draw) -> Any:

@@ -18,8 +18,16 @@ _AVG: dict[int, Any] = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F
 _MAX: dict[int, Any] = {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
 
 
-def _output_sizes(n: int, value: Any, x: torch.Tensor) -> list[int]:
-    """The asked sizes of a tensor with channels first; None keeps the input's."""
+def _output_sizes(n: int, value: Any, x: torch.Tensor, *, tensors: bool = False) -> list[int]:
+    """The asked sizes of a tensor with channels first; None keeps the input's.
+
+    Raises:
+        TypeError: a size is a tensor, which Paddle documents for averages over images only.
+    """
+    if not tensors and any(
+        isinstance(v, torch.Tensor) for v in (value if isinstance(value, (list, tuple)) else [value])
+    ):
+        raise TypeError("output_size must be numbers")
     if isinstance(value, (list, tuple)):
         if len(value) != n:
             raise ValueError(f"output_size {value} needs {n} numbers")
@@ -36,7 +44,7 @@ def adaptive_avg(n: int, x: torch.Tensor, output_size: Any) -> torch.Tensor:
     """Of a tensor with channels first; the mean of nothing is not a number."""
     if x.ndim != n + 2:
         raise ValueError(f"x needs {n + 2} axes, it has {x.ndim}")
-    sizes = _output_sizes(n, output_size, x)
+    sizes = _output_sizes(n, output_size, x, tensors=n == 2)
     if x.numel() == 0:
         return zeros_from([*x.shape[:2], *sizes], x) + (math.nan if 0 in x.shape[2:] else 0.0)
     return _AVG[n](wide(x), sizes).to(x.dtype)

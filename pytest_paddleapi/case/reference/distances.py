@@ -78,16 +78,26 @@ def _areas(y: torch.Tensor, x: torch.Tensor | None, dx: Any, axis: int) -> torch
     if x is not None and dx is not None:
         raise ValueError("x and dx exclude each other")
     if x is not None:
+        step: Any = _steps(x, -1 if x.dim() == 1 else axis)
         if x.dim() == 1:
             shape = [1] * y.dim()
-            shape[axis] = x.shape[0] - 1
-            step: Any = torch.diff(x).reshape(shape)
-        else:
-            step = torch.diff(x, dim=axis)
+            shape[axis] = step.shape[0]
+            step = step.reshape(shape)
     else:
         step = 1.0 if dx is None else dx
-    size = y.shape[axis]
-    return (y.narrow(axis, 1, size - 1) + y.narrow(axis, 0, size - 1)) * step * 0.5
+    first, second = _neighbours(y, axis)
+    return (first + second) * step * 0.5
+
+
+def _neighbours(t: torch.Tensor, axis: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both ends of each interval along ``axis``; there is none between fewer than two points."""
+    count = max(t.shape[axis] - 1, 0)
+    return t.narrow(axis, 0, count), t.narrow(axis, t.shape[axis] - count, count)
+
+
+def _steps(x: torch.Tensor, axis: int) -> torch.Tensor:
+    first, second = _neighbours(x, axis)
+    return second - first
 
 
 @reference("paddle.trace")

@@ -55,8 +55,10 @@ class Windows:
         Raises:
             NoEquivalent: a window lies outside the input (and its padding, where that counts).
         """
-        for (before, after), size, count, s in zip(self.pairs, self.sizes, self.out, self.stride):
-            if count and (count - 1) * s - before >= size + (after if padding_counts else 0):
+        for (before, after), size, count, k, s in zip(self.pairs, self.sizes, self.out, self.kernel, self.stride):
+            first, last = (-before, size + after) if padding_counts else (0, size)
+            ends = [i * s - before for i in (0, count - 1)]
+            if count and (last <= first or ends[0] + k <= first or ends[1] >= last):
                 raise NoEquivalent("a window holds no element of the input, so its result is not defined")
 
     def padded(self, x: torch.Tensor, value: float) -> torch.Tensor:

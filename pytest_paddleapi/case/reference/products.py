@@ -148,6 +148,8 @@ def tensordot(x: torch.Tensor, y: torch.Tensor, axes: Any = 2, name: Any = None)
 
 
 def _tensordot_axes(axes: Any, rank_x: int) -> tuple[list[int], list[int]]:
+    if isinstance(axes, torch.Tensor) and axes.dim() == 0:
+        raise TypeError("a tensor of axes is a list of them")
     axes = _plain(axes)
     if isinstance(axes, int):
         if axes < 0:
