@@ -32,7 +32,7 @@ def make_report(item: CaseItem, result: CaseResult, info: AttemptInfo, start: fl
     """The report of one attempt; for a verdict that is not final its outcome is ``rerun``."""
     session = item.config.stash[session_key]
     outcome = outcome_of(result.verdict, unsupported_fails=session.options.unsupported_fails)
-    text = failure_text(item, result)
+    text = "" if outcome is Outcome.PASSED else failure_text(item, result)
     longrepr: Any = None
     if outcome is Outcome.SKIPPED:
         longrepr = (str(item.reportinfo()[0]), 0, f"Skipped: {result.verdict}: {_summary(result.text)}")

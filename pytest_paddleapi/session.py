@@ -7,7 +7,8 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from .process.supervisor import Supervisor
 from .reporting import AttemptInfo, make_report
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
-from .scheduling.engine import Dispatch, Ended, Engine
+from .scheduling.engine import DEEP_WINDOW, Dispatch, Ended, Engine
 from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
@@ -49,6 +50,8 @@ class PaddleApiSession:
         self._admission: LedgerAdmission | None = None
         self._pending: Dispatch | None = None
         self._ended: Ended | None = None
+        #: Chooses, while the case process works, the config that it goes on with.
+        self._meanwhile: Callable[[], str] | None = None
 
     @property
     def is_worker(self) -> bool:
@@ -111,7 +114,8 @@ class PaddleApiSession:
         return Engine(
             queue=CaseQueue(cases),
             admission=self._admission,
-            estimate=lambda position: self.estimate(names[position]),
+            # Asked again and again for cases that wait for memory.
+            estimate=lru_cache(maxsize=2 * DEEP_WINDOW)(lambda position: self.estimate(names[position])),
             label=lambda position: names[position],
         )
 
@@ -159,6 +163,7 @@ class PaddleApiSession:
 
         def run_case(dispatch: Dispatch) -> Ended:
             self._pending, self._ended = dispatch, None
+            self._meanwhile = partial(self._follow_up, engine, items)
             protocol(dispatch.case)
             return self._taken_ended()
 
@@ -291,6 +296,11 @@ class PaddleApiSession:
             restart=data["restart"],
         )
 
+    def _follow_up(self, engine: Engine, items: Sequence[pytest.Item]) -> str:
+        position = engine.follow_up(SLOT, time.monotonic())
+        item = items[position] if position is not None else None
+        return item.case.canonical if isinstance(item, CaseItem) and item.case.error is None else ""
+
     def run_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """The whole protocol of a case, with one report; None for other items."""
         if not isinstance(item, CaseItem):
@@ -323,7 +333,11 @@ class PaddleApiSession:
             self._supervisor.restart()
         try:
             attempt = self._supervisor.run(
-                item.case.canonical, dispatch.lease_bytes, dispatch.whole_device, self.options.timeout
+                item.case.canonical,
+                dispatch.lease_bytes,
+                dispatch.whole_device,
+                self.options.timeout,
+                self._meanwhile,
             )
         except StartError as exc:
             # The case is as good as before; it is this slot that cannot run any.

@@ -167,17 +167,21 @@ class Ledger:
                 raise LeaseError(f"slot {slot.name} has a lease ({state}); replace it, or settle or release it first")
             return self._admit(draft, slot, case, size, None)
 
-    def replace(self, slot: Slot, case: str, size: int, *, reuse: bool = False) -> Admission:
+    def replace(self, slot: Slot, case: str, size: int, *, reuse: bool = False, ended: bool = False) -> Admission:
         """As :meth:`reserve`, and give up the slot's own ``release_pending`` lease for it, in one step.
 
-        If refused, the old lease stays. With ``reuse`` the new case runs in the same process, which keeps its memory
-        for it (an allocator's cache): what it still holds beyond the old baseline then counts towards the new lease.
+        With ``ended``, the old lease may still be active: its case has ended, and it is finished first.
+        If refused, the old lease stays, ``release_pending``. With ``reuse`` the new case runs in the same process,
+        which keeps its memory for it (an allocator's cache): what it still holds beyond the old baseline then counts
+        towards the new lease.
 
         Raises:
             LeaseError: the slot's lease is active, or the slot names a device that this ledger does not have.
         """
         with self._transaction() as draft:
             old = draft.own.get(slot.name)
+            if ended and old is not None and old.state is LeaseState.ACTIVE:
+                old = self._set(draft, old, state=LeaseState.RELEASE_PENDING)
             if old is not None and old.state is not LeaseState.RELEASE_PENDING:
                 raise LeaseError(f"slot {slot.name} still runs {old.case!r}; finish its lease first")
             inherited = old if reuse and old is not None and old.devices == slot.group.devices else None

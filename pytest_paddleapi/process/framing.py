@@ -22,7 +22,7 @@ from .errors import ChannelClosedError, ChannelTimeoutError, FrameTooLargeError,
 #: A config line has at most 33,000 characters and a verdict's text is cut to less than a megabyte,
 #: so a longer frame can only be garbage.
 MAX_FRAME = 8 * 1024 * 1024
-#: Four descriptors travel with a fork request; more than this in one message is garbage too.
+#: Five descriptors travel with a fork request; more than this in one message is garbage too.
 MAX_FDS = 8
 
 _HEADER = struct.Struct("!I")
@@ -173,7 +173,7 @@ class Channel(Generic[T]):
             raise ChannelTimeoutError(f"no whole message could be {done} in time")
 
     def _read_some(self) -> bool:
-        """Read once. False when nothing is there now, or nothing will ever be."""
+        """Read once. False when it got all that was there, or nothing will ever be."""
         try:
             # Not socket.recv_fds: it drops the flag, and a program that the case starts would hold our descriptors.
             data, ancillary, _, _ = self._socket.recvmsg(_CHUNK, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
@@ -196,7 +196,8 @@ class Channel(Generic[T]):
                 self._received.append(self._decode(body))
         except MalformedFrameError as exc:
             self._fault = exc  # raised when what came before it is taken
-        return True
+        # What comes later, and the end, can be waited for again.
+        return len(data) == _CHUNK
 
     def _check(self) -> None:
         if self._fault is not None:

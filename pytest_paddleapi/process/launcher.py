@@ -159,7 +159,7 @@ class Zygote:
         self.loaded = message
 
     def launch(self, token: int, options: CaseOptions, fds: Sequence[int], deadline: float) -> CaseLaunched:
-        """Fork a case process that gets copies of ``fds``: channel, stdout, stderr, stacks.
+        """Fork a case process that gets copies of ``fds``: channel, stdout, stderr, stacks, progress.
 
         Raises:
             StartError: no process could be made.

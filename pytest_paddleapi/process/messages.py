@@ -32,7 +32,6 @@ __all__ = [
     "RunCase",
     "SignalCase",
     "Stage",
-    "StageEntered",
     "ToCase",
     "ToLauncher",
     "ToleranceOptions",
@@ -95,13 +94,6 @@ class RunCase(msgspec.Struct, frozen=True, tag="run"):
     whole_device: bool = True
 
 
-class StageEntered(msgspec.Struct, frozen=True, tag="stage"):
-    """Case process to worker: sent before the stage is entered."""
-
-    token: int
-    stage: Stage
-
-
 class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
     """Numbers about one case; what does not apply stays None and is left out of the report."""
 
@@ -158,7 +150,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 class LaunchCase(msgspec.Struct, frozen=True, tag="launch"):
     """Worker to launcher: make a case process.
 
-    Its channel, stdout, stderr and stack file travel beside this message, in this order.
+    Its channel, stdout, stderr, stack file and progress travel beside this message, in this order.
     """
 
     token: int
@@ -222,7 +214,7 @@ class CaseDied(msgspec.Struct, frozen=True, tag="died"):
     status: int
 
 
-FromCase = Union[StageEntered, CaseResult, CaseReady, CaseNotReady]
+FromCase = Union[CaseResult, CaseReady, CaseNotReady]
 ToCase = Union[RunCase]
 ToLauncher = Union[Load, LaunchCase, SignalCase]
 FromLauncher = Union[Loaded, LoadFailed, CaseLaunched, CaseNotLaunched, CaseDied]

@@ -20,7 +20,8 @@ from . import kernel
 from .errors import ChannelClosedError
 from .fatal import FATAL_EXIT_CODE, classify, is_memory_shortage
 from .framing import Channel
-from .messages import CaseNotReady, CaseOptions, CaseReady, CaseResult, RunCase, Stage, StageEntered, Verdict
+from .messages import CaseNotReady, CaseOptions, CaseReady, CaseResult, RunCase, Stage, Verdict
+from .progress import Progress
 
 #: Address space that a case may take beyond its lease: thread stacks, allocator arenas and libraries' buffers,
 #: which are reserved but hardly touched. Measured on first use of matmul, convolution, SVD and backward in both
@@ -28,7 +29,7 @@ from .messages import CaseNotReady, CaseOptions, CaseReady, CaseResult, RunCase,
 #: which has to be relocated as a whole.
 _SLACK, _SLACK_PER_THREAD = 192 << 20, 32 << 20
 #: Seconds; with everything frozen that was there before, a collection takes a tenth of a millisecond.
-_SLOW_COLLECTION = 0.005
+_SLOW_COLLECTION = 0.0005
 #: C's ``setvbuf`` mode for line buffering, in glibc and musl.
 _IOLBF = 1
 #: Longer texts are cut, so that a result always fits a frame.
@@ -41,7 +42,9 @@ class Runner(Protocol):
     def run(self, request: RunCase, enter: Callable[[Stage], None]) -> CaseResult: ...
 
 
-def serve(sock: socket.socket, make_runner: Callable[[CaseOptions], Runner], options: CaseOptions) -> NoReturn:
+def serve(
+    sock: socket.socket, progress: Progress, make_runner: Callable[[CaseOptions], Runner], options: CaseOptions
+) -> NoReturn:
     """Answer requests until the other side closes the channel; ends the process."""
     channel = Channel(sock, msgspec.msgpack.Decoder(RunCase))
     flush = _prepare_output()
@@ -58,7 +61,7 @@ def serve(sock: socket.socket, make_runner: Callable[[CaseOptions], Runner], opt
             request = channel.receive()
         except ChannelClosedError:
             os._exit(0)
-        result = _run(runner, request, channel, slack)
+        result = _run(runner, request, progress, slack)
         _flush(flush)
         channel.send(result)
         if result.fatal:
@@ -68,24 +71,24 @@ def serve(sock: socket.socket, make_runner: Callable[[CaseOptions], Runner], opt
         _collect()
 
 
-def _run(runner: Runner, request: RunCase, channel: Channel[RunCase], slack: int | None) -> CaseResult:
+def _run(runner: Runner, request: RunCase, progress: Progress, slack: int | None) -> CaseResult:
     """One case; ``slack`` is None where the lease is not one of host memory."""
     stage = Stage.STARTING
 
     def enter(entered: Stage) -> None:
         nonlocal stage
-        channel.send(StageEntered(request.token, entered))
+        progress.enter(request.token, entered)
         stage = entered
 
     # Says that the request has come: a process that dies before was dead already, whatever the case does.
     enter(Stage.STARTING)
     measures = slack is not None and kernel.reset_peak()
-    before = kernel.data_and_resident_bytes()[1]
-    with _lease(request.lease_bytes if slack is not None else 0, slack or 0):
+    data, before = kernel.data_and_resident_bytes()
+    with _lease(data, request.lease_bytes if slack is not None else 0, slack or 0):
         try:
             result = runner.run(request, enter)
-        except (ChannelClosedError, KeyboardInterrupt):
-            raise  # the worker is gone, or wants us gone
+        except KeyboardInterrupt:
+            raise  # the worker wants us gone
         except BaseException as exc:  # noqa: BLE001 - SystemExit too: one case must not end the process for the next
             result = _from_exception(exc, request, stage)
     changes: dict[str, Any] = {}
@@ -136,13 +139,14 @@ def lease_slack(threads: int) -> int:
 
 
 @contextlib.contextmanager
-def _lease(size: int, slack: int) -> Iterator[None]:
-    """Let allocations beyond ``size`` bytes (0: no limit) fail, instead of waking the kernel's OOM killer."""
+def _lease(data: int, size: int, slack: int) -> Iterator[None]:
+    """Let allocations of ``size`` bytes (0: no limit) beyond the present ``data`` fail, instead of waking the
+    kernel's OOM killer."""
     if not size:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = kernel.data_and_resident_bytes()[0] + size + slack
+    limit = data + size + slack
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

@@ -26,10 +26,10 @@ from .messages import (
     FromCase,
     RunCase,
     Stage,
-    StageEntered,
     Verdict,
 )
 from .output import OutputFile
+from .progress import Progress
 from .slot import SlotLife, SlotState, StartRules
 from .stacks import case_stack, collect_stacks
 
@@ -64,16 +64,20 @@ class Attempt:
     stacks: str = ""
 
 
+@dataclass(frozen=True)
+class _Sent:
+    """A case that the process was given; the time is of ``time.monotonic``."""
+
+    request: RunCase
+    at: float
+
+
 @dataclass
 class _Process:
     """A case process that exists."""
 
     launched: CaseLaunched
     channel: Channel[FromCase]
-    #: What it does, by its own words.
-    stage: Stage = Stage.STARTING
-    #: It has said that the case in hand has come.
-    begun: bool = False
 
     @property
     def token(self) -> int:
@@ -114,7 +118,10 @@ class Supervisor:
         self._launcher: Launcher | None = None
         self._process: _Process | None = None
         self._token = 0
+        #: The case that the process went on with before :meth:`run` was called for it.
+        self._ahead: _Sent | None = None
         self._stdout, self._stderr, self._stacks = OutputFile(), OutputFile(), OutputFile()
+        self._progress = Progress()
         self._closed = False
         self._killed: str | None = None
         #: How the last launcher ended, as ``Popen`` says it.
@@ -219,7 +226,7 @@ class Supervisor:
         channel: Channel[FromCase] = Channel(ours, msgspec.msgpack.Decoder(FromCase))
         deadline = time.monotonic() + self._start_seconds
         try:
-            fds = (theirs.fileno(), self._stdout.fd, self._stderr.fd, self._stacks.fd)
+            fds = (theirs.fileno(), self._stdout.fd, self._stderr.fd, self._stacks.fd, self._progress.fd)
             launched = launcher.launch(self._token, self.options, fds, deadline)
         except StartError:
             channel.close()
@@ -261,7 +268,14 @@ class Supervisor:
 
     # Running --------------------------------------------------------------------------------
 
-    def run(self, config: str, lease_bytes: int = 0, whole_device: bool = True, timeout: float = 1800.0) -> Attempt:
+    def run(
+        self,
+        config: str,
+        lease_bytes: int = 0,
+        whole_device: bool = True,
+        timeout: float = 1800.0,
+        meanwhile: Callable[[], str] | None = None,
+    ) -> Attempt:
         """Run one case to its end, whatever that is.
 
         Args:
@@ -269,59 +283,75 @@ class Supervisor:
             lease_bytes: what the ledger promised, in bytes; 0 for no limit.
             whole_device: running out of memory is then final.
             timeout: seconds from now until the process is killed.
+            meanwhile: called once the case is on its way, for the config that the process is to go on with
+                the moment this case has passed, under the same lease (empty: none). :meth:`run` must be called
+                for that one next; it is dropped, with the process, if it is called for another. Must be
+                short: the time limit is not looked at.
 
         Raises:
             StartError: no case process could be started.
             SlotKilledError: :meth:`kill` was called; the case has no verdict.
         """
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.request != RunCase(ahead.request.token, config, lease_bytes, whole_device):
+            self._kill_process()  # it runs a case that nobody waits for
+            ahead = None
         for sending in range(1, _SENDINGS + 1):
-            self.ensure_ready()
-            self._token += 1
-            request = RunCase(self._token, config, lease_bytes, whole_device)
-            attempt = self._attempt(request, timeout, last=sending == _SENDINGS)
+            if ahead is None:
+                self.ensure_ready()
+                self.life.case_begins()
+                self._token += 1
+                sent = _Sent(RunCase(self._token, config, lease_bytes, whole_device), time.monotonic())
+            else:
+                sent = ahead
+            attempt = self._attempt(sent, timeout, meanwhile, send=ahead is None, last=sending == _SENDINGS)
             if attempt is not None:
                 return attempt
+            ahead = None
         raise AssertionError("the last sending has a result")
 
-    def _attempt(self, request: RunCase, timeout: float, *, last: bool) -> Attempt | None:
+    def _attempt(
+        self, sent: _Sent, timeout: float, meanwhile: Callable[[], str] | None, *, send: bool, last: bool
+    ) -> Attempt | None:
         """One sending; None where the process turns out to have been dead before, unless it is the ``last``."""
         process, launcher = self._process, self._launcher
         assert process is not None
         assert launcher is not None
-        process.stage, process.begun = Stage.STARTING, False
-        self.life.case_begins()
-        start = time.monotonic()
-        stacks = ""
+        request = sent.request
+        following = stacks = ""
         result: CaseResult | None
         try:
-            result = self._await_result(process, launcher, request, start + timeout)
+            result = None
+            if not send or self._was_sent(process, request, sent.at + timeout):
+                following = meanwhile() if meanwhile is not None else ""
+                result = self._await_result(process, launcher, request, sent.at + timeout)
             if result is None:
                 died = self._await_death(process, launcher)
                 self._check_killed()
-                if not process.begun and not last:
+                if self._progress.stage_of(request.token) is None and not last:
                     self._stacks.take()
                     return None
                 stacks = case_stack(self._stacks.take())
-                result = self._after_death(process, died, request)
+                result = self._after_death(died, request)
             elif result.fatal:
                 self._await_death(process, launcher)
         except ChannelTimeoutError:
             stacks = self._stacks_of(process, launcher)
             result = self._put_down(
-                request, Verdict.TIMEOUT, f"over the time limit of {timeout:g} s {where(process.stage)}"
+                request, Verdict.TIMEOUT, f"over the time limit of {timeout:g} s {where(self._stage(request))}"
             )
         except MalformedFrameError as exc:
-            text = f"the case process sent what is no message ({exc}) {where(process.stage)}"
-            result = self._put_down(request, side_verdict(process.stage), text)
+            text = f"the case process sent what is no message ({exc}) {where(self._stage(request))}"
+            result = self._put_down(request, side_verdict(self._stage(request)), text)
         except BaseException:
             # Ctrl-C, or a fault of ours: a case that nobody waits for must not run on.
             self._drop_launcher()
             raise
         if self._process is not None:
             self.life.to(SlotState.IDLE)
-        seconds = time.monotonic() - start
+        seconds = time.monotonic() - sent.at
         text = f"{result.text}\n{stacks}".rstrip()
-        return Attempt(
+        attempt = Attempt(
             msgspec.structs.replace(result, text=text, seconds=result.seconds or seconds),
             stdout=self._stdout.take(),
             stderr=self._stderr.take(),
@@ -329,57 +359,75 @@ class Supervisor:
             seconds=seconds,
             stacks=stacks,
         )
+        # Not earlier: from now on what is printed is the next case's.
+        if following and self._process is process and result.verdict is Verdict.PASS:
+            self._token += 1
+            ahead = _Sent(RunCase(self._token, following, request.lease_bytes, request.whole_device), time.monotonic())
+            if self._was_sent(process, ahead.request, ahead.at + timeout):
+                self.life.case_begins()
+                self._ahead = ahead
+        return attempt
 
-    def _await_result(
-        self, process: _Process, launcher: Launcher, request: RunCase, deadline: float
-    ) -> CaseResult | None:
-        """Send the case and wait for its result; None where the process ended without one.
+    def _was_sent(self, process: _Process, request: RunCase, deadline: float) -> bool:
+        """Send a case; False where the process is dead.
 
         Raises:
-            ChannelTimeoutError: ``deadline`` passed.
-            MalformedFrameError: the channel is spoilt.
+            ChannelTimeoutError: it did not take the message before ``deadline``.
         """
         try:
             process.channel.send(request, deadline=deadline)
         except ChannelTimeoutError:
             raise
         except ChannelError:
-            return None
+            return False
+        return True
+
+    def _await_result(
+        self, process: _Process, launcher: Launcher, request: RunCase, deadline: float
+    ) -> CaseResult | None:
+        """Wait for the result of a case that was sent; None where the process ended without one.
+
+        Raises:
+            ChannelTimeoutError: ``deadline`` passed.
+            MalformedFrameError: the channel is spoilt.
+        """
         poll = select.poll()
         poll.register(process.channel, select.POLLIN)
         poll.register(launcher, select.POLLIN)
+        own = {process.channel.fileno()}
         while True:
-            # Asked before the messages are read: then all that a dead process ever sent is among them.
-            dead = launcher.death_of(process.token) is not None or launcher.ended
-            for message in process.channel.receive_available():
-                # Messages of another token are late and change nothing.
-                if isinstance(message, StageEntered) and message.token == request.token:
-                    process.stage, process.begun = message.stage, True
-                elif isinstance(message, CaseResult) and message.token == request.token:
-                    return message
-            if dead or process.channel.ended:
-                return None
             left = deadline - time.monotonic()
             if left <= 0:
                 raise ChannelTimeoutError("the case is over its time limit")
-            poll.poll(1000 * min(left, _TRIM_SECONDS))
-            self._trim()
+            ready = {fd for fd, _ in poll.poll(1000 * min(left, _TRIM_SECONDS))}
+            if not ready:
+                self._trim()
+            # Asked before the messages are read: then all that a dead process ever sent is among them.
+            dead = ready != own and (launcher.death_of(process.token) is not None or launcher.ended)
+            for message in process.channel.receive_available():
+                # Messages of another token are late and change nothing.
+                if isinstance(message, CaseResult) and message.token == request.token:
+                    return message
+            if dead or process.channel.ended:
+                return None
 
-    def _after_death(self, process: _Process, died: CaseDied | None, request: RunCase) -> CaseResult:
+    def _stage(self, request: RunCase) -> Stage:
+        return self._progress.stage_of(request.token) or Stage.STARTING
+
+    def _after_death(self, died: CaseDied | None, request: RunCase) -> CaseResult:
         """The result of a case whose process died without one."""
+        stage = self._stage(request)
         if died is not None:
             limited = bool(request.lease_bytes) and not request.whole_device
-            verdict, text = verdict_for_death(
-                process.stage, Death(died.status), output=self._stderr.peek(), limited=limited
-            )
+            verdict, text = verdict_for_death(stage, Death(died.status), output=self._stderr.peek(), limited=limited)
             needed = 2 * request.lease_bytes if verdict is Verdict.DEFERRED else None
             return CaseResult(request.token, verdict, text, needed_bytes=needed)
         if self.life.state is SlotState.RETIRED:
-            text = f"the case process went wrong {where(process.stage)}, and does not die of SIGKILL"
-            return CaseResult(request.token, side_verdict(process.stage), text)
+            text = f"the case process went wrong {where(stage)}, and does not die of SIGKILL"
+            return CaseResult(request.token, side_verdict(stage), text)
         # Whatever ended the zygote was no doing of the case, which runs in another process.
         text = f"the process that forked the case process {exit_text(self._launcher_code)}, and the case process"
-        return CaseResult(request.token, Verdict.EXTERNAL_KILL, f"{text} died with it {where(process.stage)}")
+        return CaseResult(request.token, Verdict.EXTERNAL_KILL, f"{text} died with it {where(stage)}")
 
     def _put_down(self, request: RunCase, verdict: Verdict, text: str) -> CaseResult:
         """Kill the process of a case that will not end well."""
@@ -456,6 +504,7 @@ class Supervisor:
         return self._stderr.peek()[-3000:].strip()
 
     def _kill_process(self) -> None:
+        self._ahead = None
         process, launcher = self._process, self._launcher
         if process is None or launcher is None:
             return
@@ -465,6 +514,7 @@ class Supervisor:
 
     def _drop_launcher(self) -> None:
         """End the launcher, and with it the case process; the slot is dead, or retired if that one does not go."""
+        self._ahead = None
         process, self._process = self._process, None
         launcher, self._launcher = self._launcher, None
         if process is not None:
@@ -486,3 +536,4 @@ class Supervisor:
         self._drop_launcher()
         for file in (self._stdout, self._stderr, self._stacks):
             file.close()
+        self._progress.close()

@@ -38,6 +38,7 @@ from .messages import (
     SignalCase,
     ToLauncher,
 )
+from .progress import Progress
 from .server import serve
 
 #: Killed processes are waited for this long; one in the kernel's hands (state D) may take for ever.
@@ -136,7 +137,7 @@ class Zygote:
                         (os.killpg if message.group else os.kill)(pid, message.signal)
 
     def _launch(self, message: LaunchCase) -> None:
-        fds = self.channel.take_fds(4)
+        fds = self.channel.take_fds(5)
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
@@ -170,7 +171,7 @@ class Zygote:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
             self.channel.close()
             os.close(self.alive_fd)
-            channel_fd, out, err, stacks = fds
+            channel_fd, out, err, stacks, progress = fds
             null = os.open(os.devnull, os.O_RDONLY)
             for source, target in ((null, 0), (out, 1), (err, 2)):
                 os.dup2(source, target)
@@ -179,7 +180,7 @@ class Zygote:
             # A hung call may hold the GIL for ever: these handlers are C and need none.
             faulthandler.enable(stacks, all_threads=True)
             faulthandler.register(signal.SIGUSR1, stacks, all_threads=True, chain=False)
-            serve(socket.socket(fileno=channel_fd), self.runner, message.options)
+            serve(socket.socket(fileno=channel_fd), Progress(progress), self.runner, message.options)
         except BaseException:  # noqa: BLE001 - nothing may run on in the zygote's code
             traceback.print_exc()
             sys.stderr.flush()

@@ -49,6 +49,8 @@ class LedgerAdmission:
         #: The most that one case can ever be given, in bytes.
         self.capacity = self.ledger.usable(self.group.devices)
         self._pids: dict[str, int] = {}
+        #: Slots whose case has ended while the ledger still says that it is active.
+        self._ended: set[str] = set()
         self._next_settle = 0.0
 
     def close(self) -> None:
@@ -93,9 +95,11 @@ class LedgerAdmission:
 
     def _ask(self, slot: str, label: str, size: int) -> Granted | Refused:
         place = Slot(slot, self.group)
+        ended = slot in self._ended
+        self._ended.discard(slot)
         if self.ledger.lease_of(slot) is None:
             return self.ledger.reserve(place, label, size)
-        return self.ledger.replace(place, label, size, reuse=True)
+        return self.ledger.replace(place, label, size, reuse=True, ended=ended)
 
     def _only(self, slot: str) -> bool:
         sessions = self.ledger.snapshot().sessions
@@ -104,17 +108,26 @@ class LedgerAdmission:
         )
 
     def finished(self, slot: str, *, pid: int | None) -> None:
-        """``release_pending`` until the memory is seen back or the slot's next case takes its place."""
+        """``release_pending`` until the memory is seen back or the slot's next case takes its place.
+
+        The ledger hears of it with the next :meth:`reserve` for the slot, in one step, or in :meth:`flush`.
+        """
         if pid is not None:
             self._pids[slot] = pid
-        lease = self.ledger.lease_of(slot)
-        if lease is not None and lease.state is LeaseState.ACTIVE:
-            self.ledger.finish(lease)
+        self._ended.add(slot)
+
+    def flush(self) -> None:
+        """Tell the ledger of ended cases whose slots got no new one."""
+        while self._ended:
+            lease = self.ledger.lease_of(self._ended.pop())
+            if lease is not None and lease.state is LeaseState.ACTIVE:
+                self.ledger.finish(lease)
 
     def gone(self, slot: str) -> None:
         """A dead process's memory comes back like an ended case's."""
         self._pids.pop(slot, None)
         self.finished(slot, pid=None)
+        self.flush()
 
     def succeeded(self, label: str, slot: str) -> None:
         """Raise the target, in time."""

@@ -21,6 +21,8 @@ DEEP_WINDOW, DEEP_LOOK_EVERY = 8192, 5.0
 EXTERNAL_KILL_LIMIT = 4
 #: A case may take its worker down once more before it is reported.
 WORKER_LOSSES_PER_CASE = 2
+#: Seconds for which a slot may run one case right after another under one lease; then memory is read again.
+LEASE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,12 @@ class Admission(Protocol):
         be given all that there is where that is less than ``need``."""
 
     def finished(self, slot: str, *, pid: int | None) -> None:
-        """The case on this slot ended, in this process; the memory is on its way back."""
+        """The case on this slot ended, in this process; the memory is on its way back.
+
+        Followed by :meth:`reserve` for the same slot, or by :meth:`flush`."""
+
+    def flush(self) -> None:
+        """Let everyone know of ended cases whose slots got no new one."""
 
     def gone(self, slot: str) -> None:
         """The slot's process died, and its memory with it."""
@@ -110,6 +117,9 @@ class _History:
 class _Slot:
     running: Dispatch | None = None
     failures: int = 0
+    #: When its lease was granted, and the case that goes on under it after a pass.
+    granted: float = 0.0
+    following: int | None = None
 
 
 _SETBACKS = {
@@ -157,6 +167,8 @@ class Engine:
             return None
         self.admission.gone(slot)
         dispatch = state.running
+        if state.following is not None:
+            self.queue.put_back(state.following)
         if dispatch is None:
             self._idle_losses += 1
             if self._idle_losses > 4 + 2 * len(self._slots):
@@ -204,18 +216,42 @@ class Engine:
                     break  # what does not fit on one slot of the group fits on none
                 started.append(dispatch)
             self._watch_pressure(now)
+        self.admission.flush()
         return started
+
+    def follow_up(self, slot: str, now: float) -> int | None:
+        """Choose the case that the slot may begin the moment its present one has passed, under the same lease.
+
+        The lease must be old enough to fit and not twice what is needed, and younger than
+        :data:`LEASE_SECONDS`. Once chosen, the case is the slot's: :meth:`settle` makes it the running one after
+        a pass, and puts it back after anything else. None where the next case must be asked for in :meth:`poll`.
+        """
+        state = self._slots[slot]
+        lease = state.running
+        if lease is None or lease.whole_device or state.following is not None or self.stop_reason is not None:
+            return None
+        if now - state.granted > LEASE_SECONDS or self.busy > self.admission.target(len(self._slots)):
+            return None
+        for case in self.queue.candidates(now, 1):
+            need = self.admission.need(self.estimate(case))
+            if case in self._histories or not need <= lease.lease_bytes <= 2 * need:
+                break
+            self.queue.take(case)
+            state.following = case
+        return state.following
 
     def _start(self, slot: str, now: float) -> Dispatch | None:
         window = max(FIRST_WINDOW, FIRST_WINDOW_PER_SLOT * len(self._slots))
         refused: int | None = None
-        found, refused = self._search(slot, self.queue.candidates(now, window), refused)
+        found, refused = self._search(slot, self.queue.candidates(now, window), refused, now)
         if found is None and refused is not None and now >= self._next_deep_look:
             self._next_deep_look = now + DEEP_LOOK_EVERY
-            found, refused = self._search(slot, self.queue.candidates(now, DEEP_WINDOW, skip=window), refused)
+            found, refused = self._search(slot, self.queue.candidates(now, DEEP_WINDOW, skip=window), refused, now)
         return found
 
-    def _search(self, slot: str, candidates: list[int], refused: int | None) -> tuple[Dispatch | None, int | None]:
+    def _search(
+        self, slot: str, candidates: list[int], refused: int | None, now: float
+    ) -> tuple[Dispatch | None, int | None]:
         for case in candidates:
             history = self._histories.get(case)
             need = history.need if history and history.need else self.admission.need(self.estimate(case))
@@ -231,10 +267,12 @@ class Engine:
                 refused = need if refused is None else min(refused, need)
                 continue
             self.queue.take(case)
-            return self._dispatch(slot, case, grant), refused
+            self._slots[slot].granted = now
+            restart = self.admission.wants_restart(slot)
+            return self._dispatch(slot, case, grant, restart=restart), refused
         return None, refused
 
-    def _dispatch(self, slot: str, case: int, grant: Grant) -> Dispatch:
+    def _dispatch(self, slot: str, case: int, grant: Grant, *, restart: bool) -> Dispatch:
         history = self._history(case)
         history.attempts += 1
         self._tokens += 1
@@ -246,7 +284,7 @@ class Engine:
             grant.nbytes,
             grant.whole_device,
             killed_before=history.kills > 0,
-            restart=self.admission.wants_restart(slot),
+            restart=restart,
         )
         self._slots[slot].running = dispatch
         return dispatch
@@ -262,10 +300,19 @@ class Engine:
         state = self._slots.get(slot)
         if state is None or state.running is None or state.running.token != token:
             return False
-        case = state.running.case
-        state.running = None
+        case, lease = state.running.case, Grant(state.running.lease_bytes, state.running.whole_device)
+        following, state.running, state.following = state.following, None, None
         self._idle_losses = 0
+        if following is not None:
+            if ended.verdict is Verdict.PASS:
+                self.admission.succeeded(self.label(case), slot)
+                self._histories.pop(case, None)
+                self._dispatch(slot, following, lease, restart=False)
+                return True
+            self.queue.put_back(following)
         self.admission.finished(slot, pid=ended.pid)
+        if not len(self.queue):
+            self.admission.flush()
         if ended.external:
             self._count_external_kill()
         if ended.retired is not None:

@@ -40,7 +40,8 @@ def run_items(
             continue
         engine.queue.extend(positions)
         while not engine.finished:
-            for dispatch in engine.poll(time.monotonic()):
+            running = engine.running(SLOT)  # the case that followed another under its lease
+            for dispatch in [running] if running else engine.poll(time.monotonic()):
                 ended = run_case(dispatch)
                 engine.settle(SLOT, dispatch.token, ended, time.monotonic())
                 break

@@ -43,6 +43,10 @@ class CaseQueue:
         self._serial += 1
         heapq.heappush(self._retries, (not_before, self._serial, case))
 
+    def put_back(self, case: int) -> None:
+        """Undo :meth:`take`: the case is offered next."""
+        self._due.insert(0, case)
+
     def candidates(self, now: float, limit: int, skip: int = 0) -> list[int]:
         """Up to ``limit`` cases that may run now, best first, after passing over ``skip`` of them."""
         while self._retries and self._retries[0][0] <= now:

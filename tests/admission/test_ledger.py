@@ -274,6 +274,19 @@ class TestFinishAndReplace:
         with pytest.raises(LeaseError, match="still runs 'c'"):
             ledger.replace(slot(), "d", 1)
 
+    def test_a_case_that_ended_is_finished_and_replaced_in_one_step(self, ledger: Ledger) -> None:
+        granted(ledger.reserve(slot(), "c", 60))
+        assert granted(ledger.replace(slot(), "d", 90, ended=True)).lease.case == "d"
+        assert [(lease.case, lease.bytes) for lease in ledger.leases] == [("d", 90)]
+
+    def test_where_its_replacement_is_refused_an_ended_case_is_finished_all_the_same(
+        self, ledger: Ledger, open_ledger: OpenLedger
+    ) -> None:
+        granted(ledger.reserve(slot(), "c", 60))
+        assert refused(ledger.replace(slot(), "d", 91, ended=True)).available == 90
+        assert [(lease.case, lease.state) for lease in ledger.leases] == [("c", LeaseState.RELEASE_PENDING)]
+        assert refused(open_ledger().reserve(slot(), "e", 31)).available == 30
+
     def test_replacing_nothing_is_reserving(self, ledger: Ledger) -> None:
         assert granted(ledger.replace(slot(), "d", 90)).available == 90
 

@@ -23,7 +23,7 @@ from pytest_paddleapi.process.errors import (
     MalformedFrameError,
 )
 from pytest_paddleapi.process.framing import Channel, FrameSplitter, channel_pair, encode_frame
-from pytest_paddleapi.process.messages import CaseResult, FromCase, Measured, Stage, StageEntered, Verdict
+from pytest_paddleapi.process.messages import CaseReady, CaseResult, FromCase, Measured, Verdict
 
 DECODER: msgspec.msgpack.Decoder[FromCase] = msgspec.msgpack.Decoder(FromCase)
 Pair = tuple[socket.socket, Channel[FromCase]]
@@ -51,9 +51,9 @@ def soon(seconds: float = 5.0) -> float:
 def test_a_message_comes_out_as_it_went_in(raw_and_channel: Pair) -> None:
     raw, channel = raw_and_channel
     sender = Channel(raw.dup(), DECODER)
-    sender.send(StageEntered(3, Stage.PADDLE))
+    sender.send(CaseReady(3))
     sender.send(RESULT)
-    assert [channel.receive(soon()), channel.receive(soon())] == [StageEntered(3, Stage.PADDLE), RESULT]
+    assert [channel.receive(soon()), channel.receive(soon())] == [CaseReady(3), RESULT]
     sender.close()
 
 

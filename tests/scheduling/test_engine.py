@@ -43,6 +43,9 @@ class Memory:
         self.held[slot] = need
         return Grant(need, need == self.size)
 
+    def flush(self) -> None:
+        pass
+
     def finished(self, slot: str, *, pid: int | None) -> None:
         del self.held[slot]
 
@@ -220,6 +223,62 @@ def test_cases_beyond_the_first_window_are_looked_at_every_five_seconds() -> Non
     assert engine.running("gw1").case == 201  # type: ignore[union-attr]
 
 
+def test_a_case_follows_another_under_its_lease_after_a_pass() -> None:
+    engine = engine_for([10, 8, 8], slots=1)
+    (first,) = engine.poll(0.0)
+    assert engine.follow_up("gw0", 0.05) == 1
+    assert engine.settle("gw0", first.token, Ended(Verdict.PASS), 0.06)
+    second = engine.running("gw0")
+    assert second is not None
+    assert (second.case, second.lease_bytes, second.token, second.attempt) == (1, 10, 2, 1)
+    assert engine.poll(0.06) == []
+    assert engine.admission.held == {"gw0": 10}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("verdict", [v for v in Verdict if v is not Verdict.PASS])
+def test_after_anything_but_a_pass_the_follower_is_asked_for_anew_and_first(verdict: Verdict) -> None:
+    engine = engine_for([10, 10, 10], slots=1)
+    (first,) = engine.poll(0.0)
+    assert engine.follow_up("gw0", 0.0) == 1
+    engine.settle("gw0", first.token, Ended(verdict), 0.0)
+    assert engine.running("gw0") is None
+    assert engine.admission.held == {}  # type: ignore[attr-defined]
+    assert engine.poll(0.0)[0].case == 1
+
+
+@pytest.mark.parametrize(
+    ("estimates", "now", "why"),
+    [
+        ([10, 11], 0.0, "larger than the lease"),
+        ([10, 4], 0.0, "the lease would be wasted on it"),
+        ([10, 10], 0.2, "memory must be read again"),
+        ([100, 100], 0.0, "running out of a whole device is final"),
+        ([10], 0.0, "nothing is left"),
+    ],
+)
+def test_no_case_follows(estimates: list[int], now: float, why: str) -> None:
+    engine = engine_for(estimates, slots=1)
+    engine.poll(0.0)
+    assert engine.follow_up("gw0", now) is None, why
+    assert len(engine.queue) == len(estimates) - 1
+
+
+def test_a_case_that_was_tried_before_does_not_follow() -> None:
+    engine = engine_for([10, 10, 10], slots=2)
+    _, second = engine.poll(0.0)
+    engine.settle("gw1", second.token, Ended(Verdict.EXTERNAL_KILL, external=True), 0.0)
+    assert engine.queue.candidates(0.0, 1) == [1]
+    assert engine.follow_up("gw0", 0.0) is None
+
+
+def test_a_follower_outlives_its_slot() -> None:
+    engine = engine_for([10, 10], slots=1)
+    engine.poll(0.0)
+    assert engine.follow_up("gw0", 0.0) == 1
+    assert engine.drop_slot("gw0", 0.0) is None
+    assert sorted(engine.queue.pending()) == [0, 1]
+
+
 class EngineAgainstModel(RuleBasedStateMachine):
     """Whatever happens, every case ends exactly once and no promise is ever broken."""
 
@@ -233,6 +292,8 @@ class EngineAgainstModel(RuleBasedStateMachine):
         self.engine = engine_for(self.estimates, self.memory, slots=3)
         self.serial = 3
         self.done: list[int] = []
+        #: By slot, what follows its running case after a pass.
+        self.chosen: dict[str, int] = {}
 
     @rule()
     def poll(self) -> None:
@@ -253,12 +314,28 @@ class EngineAgainstModel(RuleBasedStateMachine):
         assert dispatch is not None
         if self.engine.settle(slot, dispatch.token, Ended(verdict, needed_bytes=2 * dispatch.lease_bytes), self.now):
             self.done.append(dispatch.case)
+        following = self.chosen.pop(slot, None)
+        running = self.engine.running(slot)
+        assert (running.case if running else None) == (following if verdict is Verdict.PASS else None)
         assert not self.engine.settle(slot, dispatch.token, Ended(Verdict.PASS), self.now)
+
+    @precondition(lambda self: self.engine.busy)
+    @rule(which=st.integers(0, 9))
+    def follow(self, which: int) -> None:
+        busy = [s for s in list(self.memory.held) if self.engine.running(s)]
+        slot = busy[which % len(busy)]
+        before = list(self.engine.queue.pending())
+        chosen = self.engine.follow_up(slot, self.now)
+        if chosen is not None:
+            assert slot not in self.chosen
+            assert chosen in before
+            self.chosen[slot] = chosen
 
     @precondition(lambda self: self.engine.busy)
     @rule(which=st.integers(0, 9))
     def lose_worker(self, which: int) -> None:
         busy = [s for s in list(self.memory.held) if self.engine.running(s)]
+        self.chosen.pop(busy[which % len(busy)], None)
         lost = self.engine.drop_slot(busy[which % len(busy)], self.now)
         if lost is not None:
             self.done.append(lost)
@@ -270,13 +347,14 @@ class EngineAgainstModel(RuleBasedStateMachine):
         assert sum(self.memory.held.values()) <= self.memory.size
         running = [self.engine.running(s).case for s in self.memory.held]  # type: ignore[union-attr]
         waiting = list(self.engine.queue.pending())
-        assert sorted([*self.done, *running, *waiting]) == list(range(30))
+        assert sorted([*self.done, *running, *waiting, *self.chosen.values()]) == list(range(30))
 
     def teardown(self) -> None:
         """Left alone, the rest finishes: no deadlock while any case could run."""
         for _ in range(500):
             self.now += 1.0
             self.poll()
+            self.chosen.clear()
             for slot in list(self.memory.held):
                 dispatch = self.engine.running(slot)
                 if dispatch and self.engine.settle(slot, dispatch.token, Ended(Verdict.PASS), self.now):
