@@ -42,16 +42,11 @@ def boxes_in(draw: Draw, height: float, width: float, smallest: float = 1.0, ste
 
 
 def regions(draw: Draw) -> Any:
-    """Boxes for pooling: in the coordinates of an image that is 1 / ``spatial_scale`` times the feature map.
-
-    In most calls each covers a pixel of the feature map at least, as proposals mostly do; in one of eight
-    they may be as small as a pixel of the image.
-    """
+    """Boxes for pooling: in the coordinates of an image that is 1 / ``spatial_scale`` times the feature map."""
     height, width = draw.shape_of("x")[-2:]
     scale = draw.arg("spatial_scale", 1.0)
     scale = float(scale) if isinstance(scale, (int, float)) and scale else 1.0
-    smallest = 1.0 if draw.rng.random() < 0.125 else max(1.0, 1.0 / scale)
-    return boxes_in(draw, max(height, 1) / scale, max(width, 1) / scale, smallest)
+    return boxes_in(draw, max(height, 1) / scale, max(width, 1) / scale)
 
 
 inputs("paddle.vision.ops.roi_align", boxes=regions, boxes_num=box_counts("boxes"))
@@ -173,19 +168,10 @@ inputs("paddle.vision.ops.yolo_box", x=raw_predictions, img_size=integers(200, 7
 def truth_boxes(draw: Draw) -> Any:
     """Centers and sizes in [0, 1], inside the image; every fourth box is absent (zero size), but never all.
 
-    In most calls no two boxes of an image share a cell of the grid, as labels mostly do; in one of eight
-    they may.
+    Several boxes of an image may share a cell of the grid, as labels of crowded images do.
     """
     shape = draw.shape[:-1]
     center, size = draw.rng.uniform(0.1, 0.9, (*shape, 2)), draw.rng.uniform(0.03, 0.6, (*shape, 2))
-    rows, columns = draw.shape_of("x")[-2:]
-    if shape[-1] <= rows * columns and draw.rng.random() >= 0.125:
-        every = np.broadcast_to(np.arange(rows * columns), (*shape[:-1], rows * columns))
-        cell = draw.rng.permuted(every, axis=-1)[..., : shape[-1]]
-        inside = draw.rng.uniform(0.1, 0.9, (*shape, 2))
-        place = np.stack([cell % columns, cell // columns], axis=-1)
-        center = (place + inside) / np.array([columns, rows])
-        size = np.minimum(size, 1.9 * np.minimum(center, 1.0 - center))
     absent = draw.rng.random(shape) < 0.25
     if absent.size:
         absent.flat[0] = False
