@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,9 @@ from ...process.messages import Measured, ToleranceOptions
 from ..tensors import leaves
 from .elementwise import PairResult, compare_elements, tightest_decade
 from .tolerance import Tolerance, tolerance_for
+
+#: Called with Paddle's tensor, the expected one, and how far they may be apart.
+Observer = Callable[[torch.Tensor, torch.Tensor, Tolerance], None]
 
 
 @dataclass
@@ -69,6 +72,8 @@ class Comparison:
     expected_changed: Mapping[str, torch.Tensor] = field(default_factory=dict)
     changed_judged: bool = False
     record_tolerance: bool = False
+    #: Told of every pair of tensors that is compared by value.
+    observe: Observer | None = None
     #: Names of the two sides in texts.
     sides: tuple[str, str] = ("Paddle", "Torch")
     findings: Findings = field(default_factory=Findings)
@@ -141,6 +146,8 @@ class Comparison:
         if not isinstance(actual, torch.Tensor):
             return self._plain(what, actual, expected)
         tolerance = tolerance or self.tolerance(actual.dtype)
+        if self.observe is not None:
+            self.observe(actual, expected, tolerance)
         actual, expected = actual.detach(), expected.detach()
         result = compare_elements(actual, expected, tolerance)
         self.findings.elements += result.elements

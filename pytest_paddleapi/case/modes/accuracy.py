@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from ...process.messages import Stage, Verdict
-from ..compare.comparison import Comparison
+from ..compare.comparison import Comparison, Observer
 from ..paddle_side import PaddleCall
 from ..prepared import PreparedCase
 from ..reference.registry import NoEquivalent, NoReference, Reference
@@ -15,8 +17,25 @@ from ..torch_side import run_torch
 from .base import Enter, Judgement, judge_exception
 
 
+@dataclass(frozen=True)
+class BothSides:
+    """What Paddle gave, and the reference, where there is one."""
+
+    actual: SideResult
+    expected: SideResult | None
+
+
 def run_accuracy(case: PreparedCase, enter: Enter) -> Judgement:
     """Torch first, then Paddle, then the comparison."""
+    sides = run_both(case, enter)
+    if isinstance(sides, Judgement):
+        return sides
+    enter(Stage.COMPARISON)
+    return compare(case, sides)
+
+
+def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
+    """The results of both frameworks, or the verdict where there is nothing to compare."""
     reference = case.reference
     if case.comparator.needs_reference and not isinstance(reference, Reference):
         return _no_reference(case.api, reference)
@@ -54,9 +73,7 @@ def run_accuracy(case: PreparedCase, enter: Enter) -> Judgement:
         if failure.verdict is not Verdict.NOT_SUPPORTED:
             return failure
         actual.notes.append(f"gradients not compared: {first_line(failure.text)}")
-
-    enter(Stage.COMPARISON)
-    return _compare(case, call, actual, expected)
+    return BothSides(actual, expected)
 
 
 def _no_reference(api: str, found: NoReference | Reference | None) -> Judgement:
@@ -96,7 +113,9 @@ def _paddle_gradients(case: PreparedCase, call: PaddleCall, actual: SideResult, 
         actual.backward_error = exc
 
 
-def _compare(case: PreparedCase, call: PaddleCall, actual: SideResult, expected: SideResult | None) -> Judgement:
+def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = None) -> Judgement:
+    """The verdict on two results; ``observe`` is told of every pair that is compared by value."""
+    actual, expected = sides.actual, sides.expected
     comparison = Comparison(
         api=case.api,
         arguments=case.values,
@@ -107,6 +126,7 @@ def _compare(case: PreparedCase, call: PaddleCall, actual: SideResult, expected:
         actual_changed=actual.changed,
         expected_changed=expected.changed if expected else {},
         record_tolerance=case.options.record_tolerance,
+        observe=observe,
     )
     for note in [*(expected.notes if expected else ()), *actual.notes]:
         comparison.note(note)
