@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OLDEST := $(VENV)-oldest
 
-.PHONY: help setup example test test-main test-oldest test-slow soak check bench wheel clean
+.PHONY: help setup example test test-main test-oldest test-slow soak check bench mutation wheel clean
 
 help:
 	@echo "make example      run example_configs/ with real Paddle and Torch on the CPU"
@@ -14,6 +14,7 @@ help:
 	@echo "make soak         minutes of load and chaos"
 	@echo "make check        lint, types, format"
 	@echo "make bench        every benchmark, as tables"
+	@echo "make mutation     wrong results on purpose, and the share that is caught (CONFIGS=files)"
 
 setup: $(STAMP)
 
@@ -60,6 +61,11 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	for script in overhead throughput crash_recovery ledger; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+CONFIGS ?= example_configs
+
+mutation: $(STAMP)
+	$(BIN)/python benchmarks/mutation.py $(CONFIGS)
 
 wheel: $(STAMP)
 	rm -rf dist

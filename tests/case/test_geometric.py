@@ -111,10 +111,13 @@ GRAPH = {
     "sample_size": 2,
     "return_eids": True,
 }
+GRAPH_DTYPES = (torch.int64, torch.int32, torch.int64)
 
 
-def sampling_differences(neighbors: list[int], counts: list[int], edges: list[int]) -> list[str]:
-    actual = (torch.tensor(neighbors), torch.tensor(counts, dtype=torch.int32), torch.tensor(edges))
+def sampling_differences(
+    neighbors: list[int], counts: list[int], edges: list[int], dtypes: tuple[torch.dtype, ...] = GRAPH_DTYPES
+) -> list[str]:
+    actual = tuple(torch.tensor(values, dtype=dtype) for values, dtype in zip((neighbors, counts, edges), dtypes))
     c = Comparison("paddle.geometric.sample_neighbors", GRAPH, actual, None, ToleranceOptions())
     find_comparator("paddle.geometric.sample_neighbors").judge(c)
     return c.findings.differences
@@ -137,3 +140,11 @@ def test_any_sample_is_right() -> None:
 )
 def test_wrong_samples_are_caught(neighbors: list[int], counts: list[int], edges: list[int]) -> None:
     assert sampling_differences(neighbors, counts, edges)
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_samples_of_another_dtype_are_caught(index: int) -> None:
+    dtypes = list(GRAPH_DTYPES)
+    dtypes[index] = torch.int64 if index == 1 else torch.int32
+    (text,) = sampling_differences([12, 10, 13], [2, 1], [2, 4, 0], tuple(dtypes))
+    assert text.startswith(f"output {index}: dtype")

@@ -258,14 +258,15 @@ def test_an_edge_that_the_graph_has_not_is_caught() -> None:
     row, colptr = np.array([1, 2, 0]), np.array([0, 2, 3, 3])
     arguments = {"row": row, "colptr": colptr, "input_nodes": np.array([0]), "sample_sizes": [2]}
 
-    def differences(source: list[int]) -> list[str]:
-        outputs = (torch.tensor(source), torch.tensor([0, 0]), torch.tensor([0, 1, 2]), torch.tensor([0]))
+    def differences(source: list[int], dtype: torch.dtype = torch.int64) -> list[str]:
+        outputs = (torch.tensor(source, dtype=dtype), torch.tensor([0, 0]), torch.tensor([0, 1, 2]), torch.tensor([0]))
         comparison = Comparison(api, arguments, outputs, None, ToleranceOptions())
         find_comparator(api).judge(comparison)
         return comparison.findings.differences
 
     assert differences([1, 2]) == []
     assert "no edge from 0 to 0" in differences([1, 0])[0]
+    assert "output 0: dtype" in differences([1, 2], torch.int32)[0]
 
 
 def test_the_best_path_is_the_best_of_all() -> None:

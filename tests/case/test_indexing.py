@@ -244,15 +244,33 @@ def test_a_wrong_element_of_a_written_tensor_is_found() -> None:
     assert not judged("paddle.index_add", arguments, torch.tensor([2.0, 0, 0]), torch.tensor([2.0, 0, 0]))
 
 
-def test_gradients_of_values_written_over_one_another_are_open_and_all_others_are_not() -> None:
-    def differences(index: list[int]) -> list[str]:
+def test_of_values_written_over_one_another_any_may_have_the_gradient_and_one_must() -> None:
+    def differences(index: list[int], *gradient: float) -> list[str]:
         arguments = {"x": np.zeros(3, np.float32), "item": np.array(index), "value": np.ones(2, np.float32)}
-        one, other = torch.tensor([1.0, 0]), torch.tensor([0.0, 1])
-        gradients = {"actual_gradients": {"value": one}, "expected_gradients": {"value": other}}
+        actual, expected = torch.tensor(gradient).float(), torch.tensor([0.0, 1])
+        gradients = {"actual_gradients": {"value": actual}, "expected_gradients": {"value": expected}}
         return judged("paddle.Tensor.__setitem__", arguments, None, None, **gradients)
 
-    assert not differences([1, 1])
-    assert differences([0, 1])
+    assert not differences([1, 1], 1, 0)
+    assert not differences([1, 1], 0, 1)
+    assert not differences([1, 1], 1, 1)
+    assert differences([1, 1], 0, 0)
+    assert differences([1, 1], 0.5, 1)
+    assert differences([0, 1], 1, 0)
+
+
+def test_places_along_an_axis_are_told_apart() -> None:
+    arguments = {"arr": np.zeros((2, 2), np.float32), "indices": np.array([[0, 1], [-2, 0]]), "axis": 0}
+    expected = torch.tensor([[1.0, 2], [1, 3]])
+
+    def differences(actual: list[list[float]]) -> list[str]:
+        given = {"values": torch.tensor(actual).float()}
+        gradients = {"actual_gradients": given, "expected_gradients": {"values": expected}}
+        return judged("paddle.put_along_axis", arguments, None, None, **gradients)
+
+    assert not differences([[0, 2], [1, 3]])
+    assert differences([[0, 2], [0, 3]])
+    assert differences([[1, 0], [1, 3]])
 
 
 def test_a_gradient_over_many_uses_is_as_exact_as_its_sum_and_no_more() -> None:

@@ -209,6 +209,15 @@ def differences(api: str, arguments: Any, actual: Any, expected: Any, gradients:
     return c.findings.differences
 
 
+def test_what_least_squares_does_not_compute_is_empty_and_of_its_dtype() -> None:
+    empty = torch.empty(0)
+    expected = (torch.ones(3, 2), empty, torch.tensor(3, dtype=torch.int32), empty)
+    wrong_dtype, wrong_shape = (*expected[:3], empty.double()), (*expected[:3], torch.ones(3))
+    assert not differences("paddle.linalg.lstsq", {}, expected, expected)
+    assert differences("paddle.linalg.lstsq", {}, wrong_dtype, expected)
+    assert differences("paddle.linalg.lstsq", {}, wrong_shape, expected)
+
+
 def phases(count: int) -> torch.Tensor:
     return torch.polar(torch.ones(count, dtype=torch.float64), torch.arange(count, dtype=torch.float64) + 1)
 

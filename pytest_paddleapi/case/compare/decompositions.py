@@ -241,8 +241,9 @@ def lstsq(c: Comparison) -> None:
         return
     for index, (actual, expected) in enumerate(zip(c.actual_leaves(), c.expected_leaves())):
         if index and expected.shape == (0,):
-            if actual.numel():
-                c.differs(f"output {index}", f"shape {list(actual.shape)}, it should be empty")
+            if actual.numel() or actual.dtype != expected.dtype:
+                form = f"{actual.dtype} of shape {list(actual.shape)}"
+                c.differs(f"output {index}", f"{form}, it should be empty and {expected.dtype}")
         else:
             c.pair(f"output {index}", actual, expected, sum_tolerance(c, expected))
         c.count(outputs=1)

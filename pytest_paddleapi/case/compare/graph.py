@@ -32,8 +32,12 @@ def sampled_neighbors(c: Comparison) -> None:
     if outputs[0].numel() != int(counts.sum()):
         c.differs("output 0", f"{outputs[0].numel()} neighbours, the counts sum to {int(counts.sum())}")
         return
-    if str(outputs[0].dtype).removeprefix("torch.") != row.dtype.name:
-        c.differs("output 0", f"dtype {outputs[0].dtype}, that of row is {row.dtype}")
+    same_dtype(c, 0, row)
+    if outputs[1].dtype is not torch.int32:
+        # Undocumented, but so the operator declares it, whatever the dtype of the graph.
+        c.differs("output 1", f"dtype {outputs[1].dtype}, counts are int32")
+    if wanted == 3:
+        same_dtype(c, 2, np.asarray(c.argument("eids")))
     found = outputs[0].numpy().reshape(-1)
     edges = outputs[2].numpy().reshape(-1) if wanted == 3 else None
     start = 0
@@ -49,6 +53,13 @@ def sampled_neighbors(c: Comparison) -> None:
             if [place.get(int(edge)) for edge in edges[part]] != found[part].tolist():
                 c.differs(f"output 2, edges of node {node}", "they do not lead to the neighbours in output 0")
         c.count(elements=int(count))
+
+
+def same_dtype(c: Comparison, index: int, like: np.ndarray) -> None:
+    """Check that an output has the dtype of an argument."""
+    found = c.actual_leaves()[index].dtype
+    if str(found).removeprefix("torch.") != like.dtype.name:
+        c.differs(f"output {index}", f"dtype {found}, that of the graph is {like.dtype}")
 
 
 def _part_of(c: Comparison, what: str, found: np.ndarray, allowed: np.ndarray) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .comparison import Comparison
-from .graph import sampled_neighbors
+from .graph import same_dtype, sampled_neighbors
 from .registry import comparator
 
 comparator(
@@ -23,6 +23,8 @@ def graph_khop_sampler(c: Comparison) -> None:
     if len(outputs) != wanted:
         c.differs("structure", f"{wanted} tensors are promised, {len(outputs)} were returned")
         return
+    for index in range(wanted):
+        same_dtype(c, index, np.asarray(c.argument("row")))
     source, destination, nodes, places = outputs[:4]
     c.count(outputs=len(outputs), elements=sum(o.size for o in outputs))
     ends = np.asarray(c.argument("colptr")).reshape(-1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 
 from ...process.messages import Stage, Verdict
@@ -12,8 +14,8 @@ from ..paddle_side import PaddleCall
 from ..prepared import PreparedCase
 from ..reference.registry import NoEquivalent, NoReference, Reference
 from ..results import SideResult, first_line
-from ..tensors import leaves
-from ..torch_side import run_torch
+from ..tensors import leaves, to_torch
+from ..torch_side import convert_named, run_torch
 from .base import Enter, Judgement, judge_exception
 
 
@@ -138,6 +140,7 @@ def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = Non
     else:
         comparison.actual_gradients = actual.gradients
     case.comparator.judge(comparison)
+    _check_gradient_forms(case, comparison)
     if expected is not None and not comparison.changed_judged:
         wanted = dict(leaves(expected.changed))
         for path, value in leaves(actual.changed):
@@ -156,6 +159,24 @@ def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = Non
     if findings.outputs == 0 and findings.gradients == 0:
         return Judgement(Verdict.NOT_COMPARABLE, "the call gives nothing that could be compared", measured)
     return Judgement(Verdict.PASS, "", measured)
+
+
+def _check_gradient_forms(case: PreparedCase, comparison: Comparison) -> None:
+    """A gradient has the shape and the dtype of its input, whatever else a comparator asks of it."""
+    wanted: dict[str, torch.Tensor] = {}
+
+    def see(name: str, value: Any) -> None:
+        if name in comparison.actual_gradients and isinstance(value, np.ndarray):
+            wanted[name] = to_torch(value)
+
+    for name, value in case.values.items():
+        convert_named(name, value, see)
+    for name, like in wanted.items():
+        gradient, what = comparison.actual_gradients[name], f"gradient of {name}"
+        said = any(text.startswith(f"{what}:") for text in comparison.findings.differences)
+        if not said and (gradient.shape != like.shape or gradient.dtype != like.dtype):
+            form, wanted_form = (f"{t.dtype} of shape {list(t.shape)}" for t in (gradient, like))
+            comparison.differs(what, f"{form}, its input is {wanted_form}")
 
 
 def _argument(path: str) -> str:

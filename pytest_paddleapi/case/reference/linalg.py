@@ -161,7 +161,8 @@ def lstsq(
     # LAPACK's gelsy does not give residuals; neither framework makes up for it.
     if rows > columns and driver != "gelsy":
         residuals = (x @ found.solution - y).abs().square().sum(-2)
-    rank = found.rank.int() if driver != "gels" else torch.empty(0, dtype=torch.int32, device=x.device)
+    # The empty one is int64 in Paddle, and its dtype is not documented.
+    rank = found.rank.int() if driver != "gels" else torch.empty(0, dtype=torch.int64, device=x.device)
     values = found.singular_values if driver in ("gelsd", "gelss") else nothing
     return found.solution, residuals, rank, values
 
