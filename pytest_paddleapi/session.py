@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,11 @@ class PaddleApiSession:
         self._admission: LedgerAdmission | None = None
         self._pending: Dispatch | None = None
         self._ended: Ended | None = None
-        #: Chooses, while the case process works, the config that it goes on with.
-        self._meanwhile: Callable[[], str] | None = None
+        #: Called while the case process works, and for the config that it goes on with.
+        self._meanwhile: Callable[[], object] | None = None
+        self._following: Callable[[], str] | None = None
+        #: Tokens of the attempt that runs, and of the last one if that passed.
+        self._token = self._passed = 0
 
     @property
     def is_worker(self) -> bool:
@@ -147,7 +150,9 @@ class PaddleApiSession:
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return None  # pytest's own loop says what is wrong
         if self.is_worker:
-            WorkerLoop(find_interactor(self.config), _is_case, self.begin).run(session)
+            loop = WorkerLoop(find_interactor(self.config), _is_case, self.begin, self._may_follow)
+            self._following = lambda: self._announced(loop, session.items)
+            loop.run(session)
         else:
             self._run_locally(session)
         return True
@@ -163,7 +168,14 @@ class PaddleApiSession:
 
         def run_case(dispatch: Dispatch) -> Ended:
             self._pending, self._ended = dispatch, None
-            self._meanwhile = partial(self._follow_up, engine, items)
+            chosen: list[Dispatch] = []
+
+            def choose() -> None:
+                following = engine.follow_up(SLOT, time.monotonic())
+                chosen.extend([following] if following else [])
+
+            self._meanwhile = choose
+            self._following = lambda: _config_of(items[chosen[0].case]) if chosen else ""
             protocol(dispatch.case)
             return self._taken_ended()
 
@@ -296,10 +308,12 @@ class PaddleApiSession:
             restart=data["restart"],
         )
 
-    def _follow_up(self, engine: Engine, items: Sequence[pytest.Item]) -> str:
-        position = engine.follow_up(SLOT, time.monotonic())
-        item = items[position] if position is not None else None
-        return item.case.canonical if isinstance(item, CaseItem) and item.case.error is None else ""
+    def _may_follow(self, token: int) -> bool:
+        return token == self._passed
+
+    def _announced(self, loop: WorkerLoop, items: Sequence[pytest.Item]) -> str:
+        position = loop.following(self._token)
+        return "" if position is None else _config_of(items[position])
 
     def run_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """The whole protocol of a case, with one report; None for other items."""
@@ -318,11 +332,14 @@ class PaddleApiSession:
         if dispatch is None:  # another plugin's loop called: no lease, no retry
             dispatch = Dispatch(SLOT, item.index, 0, 1, 0, True, True)
         start = time.time()
+        self._token, self._passed = dispatch.token, 0
         if item.case.error is not None:
             result = CaseResult(dispatch.token, Verdict.CONFIG_PARSE, item.case.error)
             info = AttemptInfo(dispatch.token, dispatch.attempt)
         else:
             result, info = self._attempt(item, dispatch)
+        if result.verdict is Verdict.PASS:
+            self._passed = dispatch.token
         self._ended = Ended(result.verdict, result.needed_bytes, info.external, info.pid, info.retired)
         return make_report(item, result, info, start, time.time())
 
@@ -338,6 +355,7 @@ class PaddleApiSession:
                 dispatch.whole_device,
                 self.options.timeout,
                 self._meanwhile,
+                self._following,
             )
         except StartError as exc:
             # The case is as good as before; it is this slot that cannot run any.
@@ -391,6 +409,10 @@ class PaddleApiSession:
 
     def _capacity(self) -> int:
         return self._admission.capacity if self._admission is not None else 0
+
+
+def _config_of(item: Any) -> str:
+    return item.case.canonical if isinstance(item, CaseItem) and item.case.error is None else ""
 
 
 def _is_case(item: pytest.Item) -> bool:

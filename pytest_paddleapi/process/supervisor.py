@@ -274,7 +274,8 @@ class Supervisor:
         lease_bytes: int = 0,
         whole_device: bool = True,
         timeout: float = 1800.0,
-        meanwhile: Callable[[], str] | None = None,
+        meanwhile: Callable[[], object] | None = None,
+        following: Callable[[], str] | None = None,
     ) -> Attempt:
         """Run one case to its end, whatever that is.
 
@@ -283,10 +284,10 @@ class Supervisor:
             lease_bytes: what the ledger promised, in bytes; 0 for no limit.
             whole_device: running out of memory is then final.
             timeout: seconds from now until the process is killed.
-            meanwhile: called once the case is on its way, for the config that the process is to go on with
-                the moment this case has passed, under the same lease (empty: none). :meth:`run` must be called
-                for that one next; it is dropped, with the process, if it is called for another. Must be
-                short: the time limit is not looked at.
+            meanwhile: called once the case is on its way. Must be short: the time limit is not looked at.
+            following: called when the case has passed, for the config that the process is to go on with at
+                once, under the same lease (empty: none). :meth:`run` must be called for that one next; it is
+                dropped, with the process, if it is called for another.
 
         Raises:
             StartError: no case process could be started.
@@ -306,24 +307,27 @@ class Supervisor:
                 sent = ahead
             attempt = self._attempt(sent, timeout, meanwhile, send=ahead is None, last=sending == _SENDINGS)
             if attempt is not None:
+                if following is not None and attempt.result.verdict is Verdict.PASS:
+                    self._go_on(following(), sent, timeout)
                 return attempt
             ahead = None
         raise AssertionError("the last sending has a result")
 
     def _attempt(
-        self, sent: _Sent, timeout: float, meanwhile: Callable[[], str] | None, *, send: bool, last: bool
+        self, sent: _Sent, timeout: float, meanwhile: Callable[[], object] | None, *, send: bool, last: bool
     ) -> Attempt | None:
         """One sending; None where the process turns out to have been dead before, unless it is the ``last``."""
         process, launcher = self._process, self._launcher
         assert process is not None
         assert launcher is not None
         request = sent.request
-        following = stacks = ""
+        stacks = ""
         result: CaseResult | None
         try:
             result = None
             if not send or self._was_sent(process, request, sent.at + timeout):
-                following = meanwhile() if meanwhile is not None else ""
+                if meanwhile is not None:
+                    meanwhile()
                 result = self._await_result(process, launcher, request, sent.at + timeout)
             if result is None:
                 died = self._await_death(process, launcher)
@@ -351,7 +355,7 @@ class Supervisor:
             self.life.to(SlotState.IDLE)
         seconds = time.monotonic() - sent.at
         text = f"{result.text}\n{stacks}".rstrip()
-        attempt = Attempt(
+        return Attempt(
             msgspec.structs.replace(result, text=text, seconds=result.seconds or seconds),
             stdout=self._stdout.take(),
             stderr=self._stderr.take(),
@@ -359,14 +363,18 @@ class Supervisor:
             seconds=seconds,
             stacks=stacks,
         )
-        # Not earlier: from now on what is printed is the next case's.
-        if following and self._process is process and result.verdict is Verdict.PASS:
-            self._token += 1
-            ahead = _Sent(RunCase(self._token, following, request.lease_bytes, request.whole_device), time.monotonic())
-            if self._was_sent(process, ahead.request, ahead.at + timeout):
-                self.life.case_begins()
-                self._ahead = ahead
-        return attempt
+
+    def _go_on(self, config: str, before: _Sent, timeout: float) -> None:
+        """Send the next case already, now that the output of the one ``before`` has been taken."""
+        process = self._process
+        if not config or process is None:
+            return
+        self._token += 1
+        lease = before.request
+        ahead = _Sent(RunCase(self._token, config, lease.lease_bytes, lease.whole_device), time.monotonic())
+        if self._was_sent(process, ahead.request, ahead.at + timeout):
+            self.life.case_begins()
+            self._ahead = ahead
 
     def _was_sent(self, process: _Process, request: RunCase, deadline: float) -> bool:
         """Send a case; False where the process is dead.

@@ -6,6 +6,7 @@ runs under xdist, in one process, and in a simulation.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -23,6 +24,8 @@ EXTERNAL_KILL_LIMIT = 4
 WORKER_LOSSES_PER_CASE = 2
 #: Seconds for which a slot may run one case right after another under one lease; then memory is read again.
 LEASE_SECONDS = 0.1
+#: Several cases wait behind a slot's present one only where its last one took less than this, in seconds.
+QUICK_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ class Dispatch:
     killed_before: bool
     #: Start the slot's process anew first.
     restart: bool = False
+    #: Token of the attempt that must pass before this one may begin, under its lease; 0 for none.
+    after: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,9 +122,12 @@ class _History:
 class _Slot:
     running: Dispatch | None = None
     failures: int = 0
-    #: When its lease was granted, and the case that goes on under it after a pass.
+    #: When its lease was granted, when its present case began, and whether the last one was quick.
     granted: float = 0.0
-    following: int | None = None
+    begun: float = 0.0
+    quick: bool = False
+    #: What goes on under the lease, each after the one before has passed.
+    following: deque[Dispatch] = field(default_factory=deque)
 
 
 _SETBACKS = {
@@ -167,8 +175,7 @@ class Engine:
             return None
         self.admission.gone(slot)
         dispatch = state.running
-        if state.following is not None:
-            self.queue.put_back(state.following)
+        self._put_back(state.following)
         if dispatch is None:
             self._idle_losses += 1
             if self._idle_losses > 4 + 2 * len(self._slots):
@@ -219,26 +226,37 @@ class Engine:
         self.admission.flush()
         return started
 
-    def follow_up(self, slot: str, now: float) -> int | None:
-        """Choose the case that the slot may begin the moment its present one has passed, under the same lease.
+    def follow_up(self, slot: str, now: float, depth: int = 1) -> Dispatch | None:
+        """Choose a case that the slot may begin the moment the ones before have passed, under the same lease.
 
-        The lease must be old enough to fit and not twice what is needed, and younger than
-        :data:`LEASE_SECONDS`. Once chosen, the case is the slot's: :meth:`settle` makes it the running one after
-        a pass, and puts it back after anything else. None where the next case must be asked for in :meth:`poll`.
+        The lease must be large enough and not twice what is needed, and younger than :data:`LEASE_SECONDS`. Up to
+        ``depth`` cases follow the present one. Once chosen, a case is the slot's: :meth:`settle` makes it the
+        running one after a pass, and puts it back after anything else. None where the next case must be asked for
+        in :meth:`poll`.
         """
         state = self._slots[slot]
         lease = state.running
-        if lease is None or lease.whole_device or state.following is not None or self.stop_reason is not None:
+        if lease is None or lease.whole_device or self.stop_reason is not None or len(state.following) >= depth:
             return None
         if now - state.granted > LEASE_SECONDS or self.busy > self.admission.target(len(self._slots)):
             return None
+        if depth > 1 and (not state.quick or len(self.queue) < depth * len(self._slots)):
+            return None  # they might wait behind a slow one while other slots have nothing to do
         for case in self.queue.candidates(now, 1):
             need = self.admission.need(self.estimate(case))
             if case in self._histories or not need <= lease.lease_bytes <= 2 * need:
                 break
             self.queue.take(case)
-            state.following = case
-        return state.following
+            self._tokens += 1
+            after = (state.following[-1] if state.following else lease).token
+            following = Dispatch(slot, case, self._tokens, 1, lease.lease_bytes, False, False, after=after)
+            state.following.append(following)
+            return following
+        return None
+
+    def _put_back(self, following: deque[Dispatch]) -> None:
+        while following:
+            self.queue.put_back(following.pop().case)
 
     def _start(self, slot: str, now: float) -> Dispatch | None:
         window = max(FIRST_WINDOW, FIRST_WINDOW_PER_SLOT * len(self._slots))
@@ -267,7 +285,7 @@ class Engine:
                 refused = need if refused is None else min(refused, need)
                 continue
             self.queue.take(case)
-            self._slots[slot].granted = now
+            self._slots[slot].granted = self._slots[slot].begun = now
             restart = self.admission.wants_restart(slot)
             return self._dispatch(slot, case, grant, restart=restart), refused
         return None, refused
@@ -300,16 +318,17 @@ class Engine:
         state = self._slots.get(slot)
         if state is None or state.running is None or state.running.token != token:
             return False
-        case, lease = state.running.case, Grant(state.running.lease_bytes, state.running.whole_device)
-        following, state.running, state.following = state.following, None, None
+        case = state.running.case
+        state.running = None
+        state.quick = now - state.begun < QUICK_SECONDS
         self._idle_losses = 0
-        if following is not None:
-            if ended.verdict is Verdict.PASS:
-                self.admission.succeeded(self.label(case), slot)
-                self._histories.pop(case, None)
-                self._dispatch(slot, following, lease, restart=False)
-                return True
-            self.queue.put_back(following)
+        if ended.verdict is Verdict.PASS and state.following:
+            self.admission.succeeded(self.label(case), slot)
+            self._histories.pop(case, None)
+            state.running, state.begun = state.following.popleft(), now
+            self._history(state.running.case).attempts += 1
+            return True
+        self._put_back(state.following)
         self.admission.finished(slot, pid=ended.pid)
         if not len(self.queue):
             self.admission.flush()

@@ -18,6 +18,8 @@ from .xdist_worker import RUN_COMMAND
 
 #: How often memory and delayed retries are looked at while no worker reports anything.
 TICK_SECONDS = 0.5
+#: How many quick cases wait at a worker behind its present one, so that it need not wait for the controller.
+FOLLOWERS = 4
 
 
 @dataclass
@@ -220,6 +222,9 @@ class CaseScheduling:
                 free.append(slot)
         for dispatch in engine.poll(time.monotonic(), free):
             self._send(self._workers[dispatch.slot], dispatch)
+        for slot, worker in self._workers.items():
+            while engine.running(slot) and (following := engine.follow_up(slot, time.monotonic(), FOLLOWERS)):
+                self._send(worker, following)
         while engine.oversize:
             position, need = engine.oversize.pop(0)
             assert self.collection is not None
@@ -238,6 +243,7 @@ class CaseScheduling:
                 whole_device=dispatch.whole_device,
                 killed_before=dispatch.killed_before,
                 restart=dispatch.restart,
+                after=dispatch.after,
             )
         except OSError:
             # The worker died a moment ago: DSession will call remove_node, which puts the case back.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,26 +42,45 @@ class WorkerLoop:
     """Runs what the controller sends, one command at a time."""
 
     def __init__(
-        self, interactor: Any, is_case: Callable[[Any], bool], begin: Callable[[dict[str, Any]], None]
+        self,
+        interactor: Any,
+        is_case: Callable[[Any], bool],
+        begin: Callable[[dict[str, Any]], None],
+        may_follow: Callable[[int], bool],
     ) -> None:
         self.interactor = interactor
         self.is_case = is_case
         #: Told of each dispatch before its item's protocol runs.
         self.begin = begin
+        #: Whether the attempt with this token was the last one, and passed.
+        self.may_follow = may_follow
         self.commands: queue.SimpleQueue[tuple[str, dict[str, Any]]] = queue.SimpleQueue()
+        self._waiting: deque[tuple[str, dict[str, Any]]] = deque()
 
     def _receive(self, command: Any) -> None:
         # Runs in execnet's thread. The end of the channel arrives as the string below.
         self.commands.put(("shutdown", {}) if command == "closed" else command)
 
+    def following(self, token: int) -> int | None:
+        """The position of the case that may begin once the attempt with this token has passed, if it is known."""
+        while not self.commands.empty():
+            self._waiting.append(self.commands.get())
+        if self._waiting:
+            name, data = self._waiting[0]
+            if name == RUN_COMMAND and data["after"] == token:
+                return int(data["index"])
+        return None
+
     def run(self, session: pytest.Session) -> None:
         """Serve the controller until it says that there is no more, or the session stops."""
         self.interactor.channel.setcallback(self._receive, endmarker="closed")
         while not (session.shouldfail or session.shouldstop):
-            name, data = self.commands.get()
+            name, data = self._waiting.popleft() if self._waiting else self.commands.get()
             if name == "shutdown":
                 return
             if name == RUN_COMMAND:
+                if data["after"] and not self.may_follow(data["after"]):
+                    continue  # the controller has put it back, for the same reason
                 self.begin(data)
                 self._protocol(session, data["index"], None)
             elif name == "runtests":

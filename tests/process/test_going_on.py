@@ -13,7 +13,7 @@ from .support import wait_until
 
 
 def test_the_next_case_has_begun_before_it_is_asked_for(light_slot: Supervisor) -> None:
-    light_slot.run("paddle pass", meanwhile=lambda: "paddle say out one")
+    light_slot.run("paddle pass", following=lambda: "paddle say out one")
     assert wait_until(lambda: light_slot._stdout.size() > 0, 10.0)
     second = light_slot.run("paddle say out one")
     assert second.result.verdict is Verdict.PASS
@@ -23,31 +23,31 @@ def test_the_next_case_has_begun_before_it_is_asked_for(light_slot: Supervisor) 
 def test_outputs_stay_apart(light_slot: Supervisor) -> None:
     words = [f"paddle say out word{n}" for n in range(20)]
     for config, following in zip(words, [*words[1:], ""]):
-        attempt = light_slot.run(config, meanwhile=lambda text=following: text)  # type: ignore[misc]
+        attempt = light_slot.run(config, following=lambda text=following: text)  # type: ignore[misc]
         assert attempt.stdout.split() == [config.split()[-1]]
 
 
 def test_it_does_not_go_on_after_anything_but_a_pass(light_slot: Supervisor) -> None:
-    light_slot.run("paddle verdict paddle_accuracy differs", meanwhile=lambda: "paddle say out one")
+    light_slot.run("paddle verdict paddle_accuracy differs", following=lambda: "paddle say out one")
     assert light_slot.state is SlotState.IDLE
     assert light_slot.run("paddle pass").stdout == ""
 
 
 def test_a_case_that_nobody_asks_for_is_dropped_with_its_process(light_slot: Supervisor) -> None:
-    first = light_slot.run("paddle pass", meanwhile=lambda: "paddle sleep 600")
+    first = light_slot.run("paddle pass", following=lambda: "paddle sleep 600")
     other = light_slot.run("paddle pass")
     assert other.result.verdict is Verdict.PASS
     assert other.pid != first.pid
 
 
 def test_another_lease_is_another_case(light_slot: Supervisor) -> None:
-    first = light_slot.run("paddle pass", 1 << 30, False, meanwhile=lambda: "paddle pass")
+    first = light_slot.run("paddle pass", 1 << 30, False, following=lambda: "paddle pass")
     other = light_slot.run("paddle pass", 1 << 29, False)
     assert other.pid != first.pid
 
 
 def test_a_crash_is_charged_to_the_case_that_went_on(light_slot: Supervisor) -> None:
-    light_slot.run("paddle pass", meanwhile=lambda: "paddle segfault")
+    light_slot.run("paddle pass", following=lambda: "paddle segfault")
     crashed = light_slot.run("paddle segfault")
     assert crashed.result.verdict is Verdict.PADDLE_CRASH
     assert "SIGSEGV" in crashed.result.text
@@ -55,23 +55,23 @@ def test_a_crash_is_charged_to_the_case_that_went_on(light_slot: Supervisor) -> 
 
 
 def test_its_time_limit_counts_from_its_own_start(light_slot: Supervisor) -> None:
-    light_slot.run("paddle pass", timeout=0.5, meanwhile=lambda: "paddle sleep 600")
+    light_slot.run("paddle pass", timeout=0.5, following=lambda: "paddle sleep 600")
     late = light_slot.run("paddle sleep 600", timeout=0.5)
     assert late.result.verdict is Verdict.TIMEOUT
     assert 0.4 < late.seconds < 10
 
 
 def test_a_process_killed_between_two_cases_is_replaced(light_slot: Supervisor) -> None:
-    first = light_slot.run("paddle pass", meanwhile=lambda: "")
+    first = light_slot.run("paddle pass", following=lambda: "")
     assert first.pid is not None
     os.kill(first.pid, signal.SIGKILL)
-    again = light_slot.run("paddle pass", meanwhile=lambda: "paddle pass")
+    again = light_slot.run("paddle pass", following=lambda: "paddle pass")
     assert again.result.verdict is Verdict.PASS
     assert light_slot.run("paddle pass").pid == again.pid
 
 
 def test_closing_ends_a_case_that_went_on(light_slot: Supervisor) -> None:
-    attempt = light_slot.run("paddle pass", meanwhile=lambda: "paddle sleep 600")
+    attempt = light_slot.run("paddle pass", following=lambda: "paddle sleep 600")
     light_slot.close()
     assert attempt.pid is not None
     assert not os.path.exists(f"/proc/{attempt.pid}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pytest_paddleapi.gpu_admission import Setback
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.engine import Ended, Engine, Grant
+from pytest_paddleapi.scheduling.engine import Dispatch, Ended, Engine, Grant
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
 
@@ -81,6 +82,10 @@ def engine_for(estimates: list[int], memory: Memory | None = None, slots: int = 
     for number in range(slots):
         engine.add_slot(f"gw{number}")
     return engine
+
+
+def case_of(dispatch: Dispatch | None) -> int | None:
+    return dispatch.case if dispatch else None
 
 
 def test_cases_start_in_order_one_on_each_slot() -> None:
@@ -226,11 +231,12 @@ def test_cases_beyond_the_first_window_are_looked_at_every_five_seconds() -> Non
 def test_a_case_follows_another_under_its_lease_after_a_pass() -> None:
     engine = engine_for([10, 8, 8], slots=1)
     (first,) = engine.poll(0.0)
-    assert engine.follow_up("gw0", 0.05) == 1
+    assert case_of(engine.follow_up("gw0", 0.05)) == 1
     assert engine.settle("gw0", first.token, Ended(Verdict.PASS), 0.06)
     second = engine.running("gw0")
     assert second is not None
     assert (second.case, second.lease_bytes, second.token, second.attempt) == (1, 10, 2, 1)
+    assert second.after == first.token
     assert engine.poll(0.06) == []
     assert engine.admission.held == {"gw0": 10}  # type: ignore[attr-defined]
 
@@ -239,7 +245,7 @@ def test_a_case_follows_another_under_its_lease_after_a_pass() -> None:
 def test_after_anything_but_a_pass_the_follower_is_asked_for_anew_and_first(verdict: Verdict) -> None:
     engine = engine_for([10, 10, 10], slots=1)
     (first,) = engine.poll(0.0)
-    assert engine.follow_up("gw0", 0.0) == 1
+    assert case_of(engine.follow_up("gw0", 0.0)) == 1
     engine.settle("gw0", first.token, Ended(verdict), 0.0)
     assert engine.running("gw0") is None
     assert engine.admission.held == {}  # type: ignore[attr-defined]
@@ -271,10 +277,42 @@ def test_a_case_that_was_tried_before_does_not_follow() -> None:
     assert engine.follow_up("gw0", 0.0) is None
 
 
+def test_several_follow_where_the_last_case_was_quick() -> None:
+    engine = engine_for([10] * 30, slots=2)
+    first, _ = engine.poll(0.0)
+    assert engine.follow_up("gw0", 0.0, depth=3) is None
+    engine.settle("gw0", first.token, Ended(Verdict.PASS), 0.01)
+    (second,) = engine.poll(0.01)
+    chosen = [engine.follow_up("gw0", 0.02, depth=3) for _ in range(4)]
+    assert [case_of(dispatch) for dispatch in chosen] == [3, 4, 5, None]
+    assert [d.after for d in chosen if d] == [second.token, second.token + 1, second.token + 2]
+    engine.settle("gw0", second.token, Ended(Verdict.PASS), 0.03)
+    assert engine.running("gw0") == chosen[0]
+    engine.settle("gw0", second.token + 1, Ended(Verdict.PADDLE_ERROR), 0.04)
+    assert [d.case for d in engine.poll(0.04)] == [4]
+
+
+def test_behind_a_slow_case_none_waits() -> None:
+    engine = engine_for([10] * 30, slots=2)
+    first, _ = engine.poll(0.0)
+    engine.settle("gw0", first.token, Ended(Verdict.PASS), 0.05)
+    engine.poll(0.05)
+    assert engine.follow_up("gw0", 0.05, depth=3) is None
+
+
+def test_the_last_cases_are_left_to_whoever_is_free() -> None:
+    engine = engine_for([10] * 8, slots=2)
+    first, _ = engine.poll(0.0)
+    engine.settle("gw0", first.token, Ended(Verdict.PASS), 0.01)
+    engine.poll(0.01)
+    assert len(engine.queue) == 5
+    assert engine.follow_up("gw0", 0.01, depth=3) is None
+
+
 def test_a_follower_outlives_its_slot() -> None:
     engine = engine_for([10, 10], slots=1)
     engine.poll(0.0)
-    assert engine.follow_up("gw0", 0.0) == 1
+    assert case_of(engine.follow_up("gw0", 0.0)) == 1
     assert engine.drop_slot("gw0", 0.0) is None
     assert sorted(engine.queue.pending()) == [0, 1]
 
@@ -293,7 +331,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
         self.serial = 3
         self.done: list[int] = []
         #: By slot, what follows its running case after a pass.
-        self.chosen: dict[str, int] = {}
+        self.chosen: dict[str, list[Dispatch]] = defaultdict(list)
 
     @rule()
     def poll(self) -> None:
@@ -314,22 +352,24 @@ class EngineAgainstModel(RuleBasedStateMachine):
         assert dispatch is not None
         if self.engine.settle(slot, dispatch.token, Ended(verdict, needed_bytes=2 * dispatch.lease_bytes), self.now):
             self.done.append(dispatch.case)
-        following = self.chosen.pop(slot, None)
-        running = self.engine.running(slot)
-        assert (running.case if running else None) == (following if verdict is Verdict.PASS else None)
+        following = self.chosen.pop(slot, [])
+        goes_on = verdict is Verdict.PASS and bool(following)
+        assert self.engine.running(slot) == (following[0] if goes_on else None)
+        self.chosen[slot] = following[1:] if goes_on else []
         assert not self.engine.settle(slot, dispatch.token, Ended(Verdict.PASS), self.now)
 
     @precondition(lambda self: self.engine.busy)
-    @rule(which=st.integers(0, 9))
-    def follow(self, which: int) -> None:
+    @rule(which=st.integers(0, 9), depth=st.sampled_from([1, 3]))
+    def follow(self, which: int, depth: int) -> None:
         busy = [s for s in list(self.memory.held) if self.engine.running(s)]
         slot = busy[which % len(busy)]
         before = list(self.engine.queue.pending())
-        chosen = self.engine.follow_up(slot, self.now)
+        chosen = self.engine.follow_up(slot, self.now, depth)
         if chosen is not None:
-            assert slot not in self.chosen
-            assert chosen in before
-            self.chosen[slot] = chosen
+            assert chosen.case in before
+            assert chosen.after == (self.chosen[slot][-1] if self.chosen[slot] else self.engine.running(slot)).token  # type: ignore[union-attr]
+            self.chosen[slot].append(chosen)
+            assert len(self.chosen[slot]) <= depth
 
     @precondition(lambda self: self.engine.busy)
     @rule(which=st.integers(0, 9))
@@ -347,14 +387,15 @@ class EngineAgainstModel(RuleBasedStateMachine):
         assert sum(self.memory.held.values()) <= self.memory.size
         running = [self.engine.running(s).case for s in self.memory.held]  # type: ignore[union-attr]
         waiting = list(self.engine.queue.pending())
-        assert sorted([*self.done, *running, *waiting, *self.chosen.values()]) == list(range(30))
+        assert sorted(
+            [*self.done, *running, *waiting, *(d.case for chosen in self.chosen.values() for d in chosen)]
+        ) == list(range(30))
 
     def teardown(self) -> None:
         """Left alone, the rest finishes: no deadlock while any case could run."""
         for _ in range(500):
             self.now += 1.0
             self.poll()
-            self.chosen.clear()
             for slot in list(self.memory.held):
                 dispatch = self.engine.running(slot)
                 if dispatch and self.engine.settle(slot, dispatch.token, Ended(Verdict.PASS), self.now):
