@@ -110,6 +110,13 @@ class SessionHooks:
     # xdist ----------------------------------------------------------------------------------
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, config: pytest.Config) -> None:
+        """A worker that dies while it starts is started again."""
+        from .scheduling.xdist_controller import retry_starts
+
+        retry_starts(config.pluginmanager.getplugin("dsession"))
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker whose child it is."""
         self.state.prepare_worker(node)

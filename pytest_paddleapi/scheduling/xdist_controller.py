@@ -20,6 +20,8 @@ from .xdist_worker import RUN_COMMAND
 TICK_SECONDS = 0.5
 #: How many quick cases wait at a worker behind its present one, so that it need not wait for the controller.
 FOLLOWERS = 4
+#: A worker that dies in the moment of its start is started this often before the session ends with the error.
+START_ATTEMPTS = 5
 
 
 @dataclass
@@ -281,6 +283,23 @@ def _difference(first: Sequence[str], second: Sequence[str], name: str) -> str:
     only_second = [n for n in second if n not in set(first)][:3]
     detail = f"missing there: {only_first}, only there: {only_second}" if only_first or only_second else "another order"
     return f"worker {name} collected other tests than the first one ({detail}); did a config file change meanwhile?"
+
+
+def retry_starts(dsession: Any) -> None:
+    """Make xdist try again where a worker dies before it can speak; of itself it ends with an internal error."""
+    manager = dsession.nodemanager
+    start = manager.setup_node
+
+    def setup_node(spec: Any, putevent: Any) -> Any:
+        for _ in range(START_ATTEMPTS - 1):
+            try:
+                return start(spec, putevent)
+            except (EOFError, OSError):
+                spec.id = None  # the old one may be taken by what was begun
+                manager.group.allocate_id(spec)
+        return start(spec, putevent)
+
+    manager.setup_node = setup_node
 
 
 class _Ticker:

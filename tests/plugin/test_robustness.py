@@ -145,3 +145,19 @@ def test_two_sessions_share_the_memory_of_one_host(configs: Configs, pytester: p
         assert found.verdicts() == dict.fromkeys(lines, "pass")
     # 4 GiB less the reserve of 2 GiB; each case is given more than half of the rest.
     assert 2**30 < most <= 2 * 2**30
+
+
+def test_a_worker_that_dies_while_it_starts_is_started_again(
+    run: Run, configs: Configs, pytester: pytest.Pytester
+) -> None:
+    starts = pytester.path / "starts"
+    python = pytester.path / "python.sh"
+    python.write_text(
+        f'#!/bin/sh\necho >> {starts}\n[ "$(wc -l < {starts})" -eq 1 ] && exit 1\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    configs("a.txt", *MANY[:4])
+    session = run("--paddleapi-configs=a.txt", "--accuracy", "--dist=load", f"--tx=2*popen//python={python}")
+    assert session.result.ret == 0
+    assert list(session.verdicts().values()) == ["pass"] * 4
+    assert len(starts.read_text().splitlines()) == 3
