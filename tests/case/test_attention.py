@@ -14,7 +14,9 @@ from pytest_paddleapi.case.inputs.makers import ordinary
 from pytest_paddleapi.case.inputs.registry import CallValues, find_inputs
 from pytest_paddleapi.case.reference.registry import NoEquivalent, Reference, find_reference
 from pytest_paddleapi.config import parse_call
-from pytest_paddleapi.process.messages import CaseResult, Verdict
+from pytest_paddleapi.process.messages import CaseResult
+
+from .support import check_row, numbers
 
 TABLE = "attention"
 _F = "paddle.nn.functional."
@@ -25,10 +27,6 @@ def rule(name: str) -> Any:
     found = find_reference(name if name.startswith("paddle.") else _F + name)
     assert isinstance(found, Reference)
     return found.rule
-
-
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape))
 
 
 def by_loops(q: Any, k: Any, v: Any, seen: Any = None, scale: float | None = None) -> Any:
@@ -49,10 +47,7 @@ def values(config: str, seed: int = 1) -> dict[str, Any]:
 
 
 def test_config_passes(run_case: Run, table_row: tuple[str, int, int]) -> None:
-    config, outputs, gradients = table_row
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert (result.measured.compared_outputs, result.measured.compared_gradients or 0) == (outputs, gradients)
+    check_row(run_case, table_row)
 
 
 def test_heads_share_keys_and_scale_can_be_given() -> None:

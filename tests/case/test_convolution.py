@@ -13,19 +13,15 @@ from scipy.signal import correlate
 from pytest_paddleapi.case.compare.comparison import Comparison
 from pytest_paddleapi.case.compare.long_sums import long_sum_tolerance
 from pytest_paddleapi.case.compare.registry import find_comparator
-from pytest_paddleapi.case.reference.registry import Reference, find_reference
 from pytest_paddleapi.case.reference.spatial import padding_pairs
-from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions, Verdict
+from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions
+
+from .support import check_row
+from .support import functional_rule as rule
 
 TABLE = "convolution"
 _F = "paddle.nn.functional."
 Run = Callable[..., CaseResult]
-
-
-def rule(name: str) -> Any:
-    found = find_reference(_F + name)
-    assert isinstance(found, Reference)
-    return found.rule
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -37,10 +33,7 @@ def tensor(array: Any) -> torch.Tensor:
 
 
 def test_config_passes(run_case: Run, table_row: tuple[str, int, int]) -> None:
-    config, outputs, gradients = table_row
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert (result.measured.compared_outputs, result.measured.compared_gradients or 0) == (outputs, gradients)
+    check_row(run_case, table_row)
 
 
 def test_conv2d_is_scipys_correlation_summed_over_channels() -> None:

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from pytest_paddleapi.case.reference.registry import Reference, find_reference
-from pytest_paddleapi.process.messages import CaseResult, Verdict
+from pytest_paddleapi.process.messages import CaseResult
+
+from .support import check_row
 
 TABLE = "fourier"
 Run = Callable[..., CaseResult]
@@ -31,10 +33,7 @@ def spectrum(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def test_config_passes(run_case: Run, table_row: tuple[str, int, int]) -> None:
-    config, outputs, gradients = table_row
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert (result.measured.compared_outputs, result.measured.compared_gradients or 0) == (outputs, gradients)
+    check_row(run_case, table_row)
 
 
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])

@@ -17,7 +17,9 @@ from pytest_paddleapi.case.gauges import ORDER, PHASES, gauge_cotangent
 from pytest_paddleapi.case.prepared import prepare
 from pytest_paddleapi.case.reference.registry import NoEquivalent, Reference, find_reference
 from pytest_paddleapi.config import parse_call
-from pytest_paddleapi.process.messages import CaseOptions, CaseResult, ToleranceOptions, Verdict
+from pytest_paddleapi.process.messages import CaseOptions, CaseResult, ToleranceOptions
+
+from .support import check_row
 
 TABLE = "linalg"
 Run = Callable[..., CaseResult]
@@ -43,10 +45,7 @@ def matrix(*shape: int, seed: int = 0, dtype: Any = np.float64) -> torch.Tensor:
 
 
 def test_config_passes(run_case: Run, table_row: tuple[str, int, int]) -> None:
-    config, outputs, gradients = table_row
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert (result.measured.compared_outputs, result.measured.compared_gradients or 0) == (outputs, gradients)
+    check_row(run_case, table_row)
 
 
 # Values ------------------------------------------------------------------------------------------

@@ -14,23 +14,16 @@ from scipy.special import gammaln, log_softmax
 
 from pytest_paddleapi.case.inputs.makers import ordinary
 from pytest_paddleapi.case.inputs.registry import CallValues, find_inputs
-from pytest_paddleapi.case.reference.registry import NoEquivalent, Reference, find_reference
+from pytest_paddleapi.case.reference.registry import NoEquivalent
 from pytest_paddleapi.config import parse_call
-from pytest_paddleapi.process.messages import CaseResult, Verdict
+from pytest_paddleapi.process.messages import CaseResult
+
+from .support import check_row, numbers
+from .support import functional_rule as rule
 
 TABLE = "loss"
 _F = "paddle.nn.functional."
 Run = Callable[..., CaseResult]
-
-
-def rule(name: str) -> Any:
-    found = find_reference(_F + name)
-    assert isinstance(found, Reference)
-    return found.rule
-
-
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape))
 
 
 def values(config: str, seed: int = 1) -> dict[str, Any]:
@@ -39,10 +32,7 @@ def values(config: str, seed: int = 1) -> dict[str, Any]:
 
 
 def test_config_passes(run_case: Run, table_row: tuple[str, int, int]) -> None:
-    config, outputs, gradients = table_row
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert (result.measured.compared_outputs, result.measured.compared_gradients or 0) == (outputs, gradients)
+    check_row(run_case, table_row)
 
 
 # Classes -----------------------------------------------------------------------------------------

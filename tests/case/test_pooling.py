@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,23 +14,16 @@ from pytest_paddleapi.case.compare.registry import find_comparator
 from pytest_paddleapi.case.inputs.makers import ordinary
 from pytest_paddleapi.case.inputs.registry import CallValues, find_inputs
 from pytest_paddleapi.case.reference.adaptive_pooling import fractional_max, fractional_windows
-from pytest_paddleapi.case.reference.registry import NoEquivalent, Reference, find_reference
+from pytest_paddleapi.case.reference.registry import NoEquivalent
 from pytest_paddleapi.config import TensorSpec
-from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions, Verdict
+from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions
+
+from .support import check_row, numbers
+from .support import functional_rule as rule
 
 TABLE = "pooling"
 _F = "paddle.nn.functional."
 Run = Callable[..., CaseResult]
-
-
-def rule(name: str) -> Any:
-    found = find_reference(_F + name)
-    assert isinstance(found, Reference)
-    return found.rule
-
-
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape))
 
 
 def windows(size: int, kernel: int, stride: int, before: int, after: int, ceil: bool) -> list[range]:
@@ -42,10 +34,7 @@ def windows(size: int, kernel: int, stride: int, before: int, after: int, ceil: 
 
 
 def test_config_passes(run_case: Run, table_row: tuple[str, int, int]) -> None:
-    config, outputs, gradients = table_row
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert (result.measured.compared_outputs, result.measured.compared_gradients or 0) == (outputs, gradients)
+    check_row(run_case, table_row)
 
 
 @pytest.mark.parametrize("ceil", [False, True])

@@ -12,7 +12,9 @@ import torch
 from pytest_paddleapi.case.compare.comparison import Comparison
 from pytest_paddleapi.case.compare.registry import find_comparator
 from pytest_paddleapi.case.reference.registry import Reference, find_reference
-from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions, Verdict
+from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions
+
+from .support import check_row
 
 TABLE = "products"
 Run = Callable[..., CaseResult]
@@ -33,10 +35,7 @@ def tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
 
 
 def test_config_passes(run_case: Run, table_row: tuple[str, int, int]) -> None:
-    config, outputs, gradients = table_row
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert (result.measured.compared_outputs, result.measured.compared_gradients or 0) == (outputs, gradients)
+    check_row(run_case, table_row)
 
 
 @pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True), (True, True)])

@@ -15,6 +15,8 @@ from pytest_paddleapi.case.reference.registry import Reference, find_reference
 from pytest_paddleapi.config import parse_call
 from pytest_paddleapi.process.messages import CaseOptions, CaseResult, Verdict
 
+from .support import check_row
+
 TABLE = "sparse"
 Run = Callable[..., CaseResult]
 
@@ -30,10 +32,7 @@ def made(config: str) -> Any:
 
 
 def test_config_passes(run_case: Run, table_row: tuple[str, int, int]) -> None:
-    config, outputs, gradients = table_row
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert (result.measured.compared_outputs, result.measured.compared_gradients or 0) == (outputs, gradients)
+    check_row(run_case, table_row)
 
 
 # Inputs and adapters -------------------------------------------------------------------------------

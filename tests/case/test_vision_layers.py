@@ -14,30 +14,19 @@ from pytest_paddleapi.case.compare.comparison import Comparison
 from pytest_paddleapi.case.compare.registry import find_comparator
 from pytest_paddleapi.case.inputs.makers import ordinary
 from pytest_paddleapi.case.inputs.registry import CallValues, find_inputs
-from pytest_paddleapi.case.reference.registry import Reference, find_reference
 from pytest_paddleapi.config import TensorSpec
-from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions, Verdict
+from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions
+
+from .support import check_row, numbers
+from .support import functional_rule as rule
 
 TABLE = "vision_layers"
 _F = "paddle.nn.functional."
 Run = Callable[..., CaseResult]
 
 
-def rule(name: str) -> Any:
-    found = find_reference(_F + name)
-    assert isinstance(found, Reference)
-    return found.rule
-
-
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape))
-
-
 def test_config_passes(run_case: Run, table_row: tuple[str, int, int]) -> None:
-    config, outputs, gradients = table_row
-    result = run_case(config)
-    assert result.verdict is Verdict.PASS, result.text
-    assert (result.measured.compared_outputs, result.measured.compared_gradients or 0) == (outputs, gradients)
+    check_row(run_case, table_row)
 
 
 # Padding -----------------------------------------------------------------------------------------
