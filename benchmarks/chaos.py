@@ -92,26 +92,38 @@ def one_run(rng: random.Random, cases: int) -> tuple[list[str], list[str]]:
 def kill_some(rng: random.Random, session: subprocess.Popen[bytes], tag: str) -> list[str]:
     """Kill one to three processes at random instants; returns their kinds."""
     killed: list[str] = []
-    wanted = rng.choice(("case", "zygote", "worker", "controller"))
-    time.sleep(rng.uniform(0.0, 9.0))
+    if rng.random() < 0.2:
+        time.sleep(rng.uniform(0.0, 5.0))  # while it starts, whatever there is by then
+        wanted = None
+    else:
+        wanted = rng.choice(("case", "case", "zygote", "worker", "controller"))
     for _ in range(rng.randint(1, 3)):
-        if session.poll() is not None:
+        victims = await_kind(session, tag, wanted)
+        if not victims:
             break
-        victims = [(kind_of(p, session.pid), p) for p in tagged(tag)]
-        chosen = [p for kind, p in victims if kind == wanted] or [p for kind, p in victims if kind != "other"]
-        if chosen:
-            victim = rng.choice(chosen)
-            kind = kind_of(victim, session.pid)
-            try:
-                victim.kill()
-                killed.append(kind)
-            except psutil.NoSuchProcess:
-                pass
+        time.sleep(rng.uniform(0.0, 0.5))
+        victim = rng.choice(victims)
+        kind = kind_of(victim, session.pid)
+        try:
+            victim.kill()
+            killed.append(kind)
+        except psutil.NoSuchProcess:
+            pass
         if "controller" in killed:
             break
-        time.sleep(rng.uniform(0.0, 2.0))
         wanted = rng.choice(("case", "zygote", "worker"))
     return killed
+
+
+def await_kind(session: subprocess.Popen[bytes], tag: str, wanted: str | None) -> list[psutil.Process]:
+    """The session's processes of a kind (None: of any), once there is one; none where the session ended first."""
+    while session.poll() is None:
+        kinds = [(kind_of(process, session.pid), process) for process in tagged(tag)]
+        found = [p for kind, p in kinds if kind == wanted or (wanted is None and kind not in ("other", "gone"))]
+        if found:
+            return found
+        time.sleep(0.02)
+    return []
 
 
 def check_verdicts(xml: Path, cases: int) -> list[str]:
@@ -144,8 +156,9 @@ def main() -> None:
         if problems:
             bad += 1
             print(f"run {number} (killed {', '.join(killed)}):", *problems, sep="\n  ", flush=True)
-        if number % 20 == 19:
-            print(f"{number + 1} runs, {bad} with a problem, {time.monotonic() - started:.0f} s", flush=True)
+        if number % 5 == 4:
+            seconds = time.monotonic() - started
+            print(f"{number + 1} runs, {bad} with a problem, {seconds:.0f} s, killed:", dict(counts), flush=True)
     table(("killed", "times"), [*counts.most_common(), ("runs", args.runs), ("runs with a problem", bad)])
     raise SystemExit(1 if bad else 0)
 
