@@ -53,6 +53,7 @@ test-slow: $(STAMP)
 soak: $(STAMP)
 	$(BIN)/python -m pytest -m "soak"
 	$(BIN)/python benchmarks/ledger_soak.py --minutes 10
+	$(BIN)/python benchmarks/chaos.py
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -294,7 +294,10 @@ def retry_starts(dsession: Any) -> None:
         for _ in range(START_ATTEMPTS - 1):
             try:
                 return start(spec, putevent)
-            except (EOFError, OSError):
+            except (EOFError, OSError) as exc:
+                reporter = manager.config.pluginmanager.getplugin("terminalreporter")
+                if reporter is not None:
+                    reporter.write_line(f"paddleapi: worker {spec.id} died while it started ({exc}); started again")
                 spec.id = None  # the old one may be taken by what was begun
                 manager.group.allocate_id(spec)
         return start(spec, putevent)

@@ -160,4 +160,5 @@ def test_a_worker_that_dies_while_it_starts_is_started_again(
     session = run("--paddleapi-configs=a.txt", "--accuracy", "--dist=load", f"--tx=2*popen//python={python}")
     assert session.result.ret == 0
     assert list(session.verdicts().values()) == ["pass"] * 4
+    assert "died while it started" in session.out
     assert len(starts.read_text().splitlines()) == 3
