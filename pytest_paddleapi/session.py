@@ -51,7 +51,6 @@ class PaddleApiSession:
         self._pending: Dispatch | None = None
         self._ended: Ended | None = None
         #: Called while the case process works, and for the config that it goes on with.
-        self._meanwhile: Callable[[], object] | None = None
         self._following: Callable[[], str] | None = None
         #: Tokens of the attempt that runs, and of the last one if that passed.
         self._token = self._passed = 0
@@ -170,12 +169,12 @@ class PaddleApiSession:
             self._pending, self._ended = dispatch, None
             chosen: list[Dispatch] = []
 
-            def choose() -> None:
+            def choose() -> str:
                 following = engine.follow_up(SLOT, time.monotonic())
                 chosen.extend([following] if following else [])
+                return _config_of(items[chosen[0].case]) if chosen else ""
 
-            self._meanwhile = choose
-            self._following = lambda: _config_of(items[chosen[0].case]) if chosen else ""
+            self._following = choose
             protocol(dispatch.case)
             return self._taken_ended()
 
@@ -354,7 +353,6 @@ class PaddleApiSession:
                 dispatch.lease_bytes,
                 dispatch.whole_device,
                 self.options.timeout,
-                self._meanwhile,
                 self._following,
             )
         except StartError as exc:

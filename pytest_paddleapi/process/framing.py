@@ -149,6 +149,19 @@ class Channel(Generic[T]):
         self._received.clear()
         return messages
 
+    def receive_now(self) -> T | None:
+        """The next message, if it is there; look at :attr:`ended` after None.
+
+        Raises:
+            MalformedFrameError: what came is not a message.
+        """
+        while not self._received and not self.ended and self._fault is None and self._read_some():
+            pass
+        if self._received:
+            return self._received.popleft()
+        self._check()
+        return None
+
     def take_fds(self, count: int) -> list[int]:
         """The descriptors that came with the last message, now owned by the caller.
 

@@ -85,13 +85,16 @@ class RunCase(msgspec.Struct, frozen=True, tag="run"):
     """Worker to case process: run this config. ``token`` names the attempt; answers repeat it.
 
     ``lease_bytes`` is what the ledger promised (0: no limit); ``whole_device`` says that it is all
-    that the device can give, so that running out of it is final.
+    that the device can give, so that running out of it is final. ``after`` names an attempt that still runs
+    when this is sent: the process begins at once if that one passes without printing anything, and says so
+    in its result (``goes_on``); otherwise it forgets this request.
     """
 
     token: int
     config: str
     lease_bytes: int = 0
     whole_device: bool = True
+    after: int = 0
 
 
 class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -123,6 +126,8 @@ class CaseResult(msgspec.Struct, frozen=True, tag="result"):
     fatal: bool = False
     #: For ``deferred``: what the case turned out to need, when known.
     needed_bytes: int | None = None
+    #: The process has begun with the request that named this attempt in ``after``.
+    goes_on: bool = False
 
 
 class CaseReady(msgspec.Struct, frozen=True, tag="ready"):

@@ -43,6 +43,8 @@ _EXIT_SECONDS = 2.0
 _TRIM_SECONDS = 0.05
 #: While a start waits for its time, :meth:`Supervisor.kill` is looked for this often.
 _KILL_LOOK_SECONDS = 0.2
+#: A longer config is not sent ahead: a process that is busy reads nothing, and what is sent must fit the socket.
+_LONGEST_AHEAD = 16 << 10
 #: A case process can die between cases unseen until the next case is sent to it; that case has not begun
 #: and is sent to a new process, at most this often.
 _SENDINGS = 3
@@ -66,7 +68,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class _Sent:
-    """A case that the process was given; the time is of ``time.monotonic``."""
+    """A case that the process began with; the time is of ``time.monotonic``."""
 
     request: RunCase
     at: float
@@ -118,7 +120,7 @@ class Supervisor:
         self._launcher: Launcher | None = None
         self._process: _Process | None = None
         self._token = 0
-        #: The case that the process went on with before :meth:`run` was called for it.
+        #: The case that the process has begun with before :meth:`run` was called for it.
         self._ahead: _Sent | None = None
         self._stdout, self._stderr, self._stacks = OutputFile(), OutputFile(), OutputFile()
         self._progress = Progress()
@@ -274,7 +276,6 @@ class Supervisor:
         lease_bytes: int = 0,
         whole_device: bool = True,
         timeout: float = 1800.0,
-        meanwhile: Callable[[], object] | None = None,
         following: Callable[[], str] | None = None,
     ) -> Attempt:
         """Run one case to its end, whatever that is.
@@ -284,19 +285,21 @@ class Supervisor:
             lease_bytes: what the ledger promised, in bytes; 0 for no limit.
             whole_device: running out of memory is then final.
             timeout: seconds from now until the process is killed.
-            meanwhile: called once the case is on its way. Must be short: the time limit is not looked at.
-            following: called when the case has passed, for the config that the process is to go on with at
-                once, under the same lease (empty: none). :meth:`run` must be called for that one next; it is
-                dropped, with the process, if it is called for another.
+            following: called once the case is on its way, for the config that the process is to go on with at
+                once if the case passes and prints nothing, under the same lease (empty: none). :meth:`run` must
+                be called for that one next after a pass; it is dropped, with the process, if it is called for
+                another. Must be short: the time limit is not looked at.
 
         Raises:
             StartError: no case process could be started.
             SlotKilledError: :meth:`kill` was called; the case has no verdict.
         """
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.request != RunCase(ahead.request.token, config, lease_bytes, whole_device):
-            self._kill_process()  # it runs a case that nobody waits for
-            ahead = None
+        if ahead is not None:
+            had = ahead.request
+            if (had.config, had.lease_bytes, had.whole_device) != (config, lease_bytes, whole_device):
+                self._kill_process()  # it runs a case that nobody waits for
+                ahead = None
         for sending in range(1, _SENDINGS + 1):
             if ahead is None:
                 self.ensure_ready()
@@ -305,16 +308,14 @@ class Supervisor:
                 sent = _Sent(RunCase(self._token, config, lease_bytes, whole_device), time.monotonic())
             else:
                 sent = ahead
-            attempt = self._attempt(sent, timeout, meanwhile, send=ahead is None, last=sending == _SENDINGS)
+            attempt = self._attempt(sent, timeout, following, send=ahead is None, last=sending == _SENDINGS)
             if attempt is not None:
-                if following is not None and attempt.result.verdict is Verdict.PASS:
-                    self._go_on(following(), sent, timeout)
                 return attempt
             ahead = None
         raise AssertionError("the last sending has a result")
 
     def _attempt(
-        self, sent: _Sent, timeout: float, meanwhile: Callable[[], object] | None, *, send: bool, last: bool
+        self, sent: _Sent, timeout: float, following: Callable[[], str] | None, *, send: bool, last: bool
     ) -> Attempt | None:
         """One sending; None where the process turns out to have been dead before, unless it is the ``last``."""
         process, launcher = self._process, self._launcher
@@ -323,11 +324,12 @@ class Supervisor:
         request = sent.request
         stacks = ""
         result: CaseResult | None
+        ahead: RunCase | None = None
         try:
             result = None
             if not send or self._was_sent(process, request, sent.at + timeout):
-                if meanwhile is not None:
-                    meanwhile()
+                if following is not None:
+                    ahead = self._send_ahead(process, following(), sent, timeout)
                 result = self._await_result(process, launcher, request, sent.at + timeout)
             if result is None:
                 died = self._await_death(process, launcher)
@@ -351,30 +353,34 @@ class Supervisor:
             # Ctrl-C, or a fault of ours: a case that nobody waits for must not run on.
             self._drop_launcher()
             raise
+        now = time.monotonic()
         if self._process is not None:
             self.life.to(SlotState.IDLE)
-        seconds = time.monotonic() - sent.at
+        goes_on = result.goes_on and ahead is not None
+        if goes_on:
+            assert ahead is not None
+            self.life.case_begins()
+            self._ahead = _Sent(ahead, now)
+        seconds = now - sent.at
         text = f"{result.text}\n{stacks}".rstrip()
         return Attempt(
             msgspec.structs.replace(result, text=text, seconds=result.seconds or seconds),
-            stdout=self._stdout.take(),
-            stderr=self._stderr.take(),
+            # A process that goes on printed nothing before; what is there now is the next case's.
+            stdout="" if goes_on else self._stdout.take(),
+            stderr="" if goes_on else self._stderr.take(),
             pid=process.launched.pid,
             seconds=seconds,
             stacks=stacks,
         )
 
-    def _go_on(self, config: str, before: _Sent, timeout: float) -> None:
-        """Send the next case already, now that the output of the one ``before`` has been taken."""
-        process = self._process
-        if not config or process is None:
-            return
+    def _send_ahead(self, process: _Process, config: str, before: _Sent, timeout: float) -> RunCase | None:
+        """Send the next case while the one ``before`` runs; None where it was not sent."""
+        if not config or len(config) > _LONGEST_AHEAD:
+            return None
         self._token += 1
-        lease = before.request
-        ahead = _Sent(RunCase(self._token, config, lease.lease_bytes, lease.whole_device), time.monotonic())
-        if self._was_sent(process, ahead.request, ahead.at + timeout):
-            self.life.case_begins()
-            self._ahead = ahead
+        lease, after = before.request, before.request.token
+        ahead = RunCase(self._token, config, lease.lease_bytes, lease.whole_device, after)
+        return ahead if self._was_sent(process, ahead, before.at + timeout) else None
 
     def _was_sent(self, process: _Process, request: RunCase, deadline: float) -> bool:
         """Send a case; False where the process is dead.
@@ -403,7 +409,15 @@ class Supervisor:
         poll.register(process.channel, select.POLLIN)
         poll.register(launcher, select.POLLIN)
         own = {process.channel.fileno()}
+        dead = False
         while True:
+            # One by one: the result of the case that the process went on with may have come with this one.
+            while (message := process.channel.receive_now()) is not None:
+                # Messages of another token are late and change nothing.
+                if isinstance(message, CaseResult) and message.token == request.token:
+                    return message
+            if dead or process.channel.ended:
+                return None
             left = deadline - time.monotonic()
             if left <= 0:
                 raise ChannelTimeoutError("the case is over its time limit")
@@ -412,12 +426,6 @@ class Supervisor:
                 self._trim()
             # Asked before the messages are read: then all that a dead process ever sent is among them.
             dead = ready != own and (launcher.death_of(process.token) is not None or launcher.ended)
-            for message in process.channel.receive_available():
-                # Messages of another token are late and change nothing.
-                if isinstance(message, CaseResult) and message.token == request.token:
-                    return message
-            if dead or process.channel.ended:
-                return None
 
     def _stage(self, request: RunCase) -> Stage:
         return self._progress.stage_of(request.token) or Stage.STARTING
