@@ -31,3 +31,6 @@ def _same_function(api: str) -> Iterator[str]:
     if prefix == "paddle.Tensor" and not name.startswith("__"):
         for home in _HOMES:
             yield home + name
+    elif prefix == "paddle":
+        # Paddle exports some layers' functions at its top as well.
+        yield f"paddle.nn.functional.{name}"

@@ -57,6 +57,12 @@ class PreparedCase:
         return ()
 
     @property
+    def backward(self) -> bool:
+        """Gradients are wanted, and the rule does not say that there are none to speak of."""
+        silent = isinstance(self.reference, Reference) and bool(self.reference.no_gradient)
+        return self.options.test_backward and not silent
+
+    @property
     def gauges(self) -> Mapping[int, str]:
         """Flattened outputs that are not unique, with the kind of their freedom."""
         return self.reference.gauges if isinstance(self.reference, Reference) else {}

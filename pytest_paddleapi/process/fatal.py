@@ -68,6 +68,8 @@ _UNSUPPORTED = re.compile(
     rf"|{_DTYPE_WORDS}[^\n]{{0,120}}(?:must be|should be|expected to be|expects?)[^\n]{{0,200}}"
     r"(?:but (?:got|now|received)|received)"
     r"|(?:only|not) (?:available|compiled|supported|built)[^\n]{0,40}(?:gpu|cuda|xpu)"
+    r"|no available device found"
+    r"|cannot use CUDA\w+ in CPU only version"
     # Flash attention asks for flags that only a build with CUDA has.
     r"|flag FLAGS_(?:cudnn|flash_attn)\w* cannot get its value",
     re.IGNORECASE,

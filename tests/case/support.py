@@ -12,11 +12,16 @@ from pytest_paddleapi.case.reference.registry import Reference, find_reference
 from pytest_paddleapi.process.messages import CaseResult, Verdict
 
 
-def functional_rule(name: str) -> Any:
-    """The reference rule of ``paddle.nn.functional.`` ``name``."""
-    found = find_reference("paddle.nn.functional." + name)
+def rule(name: str) -> Callable[..., Any]:
+    """The reference rule of ``paddle.`` ``name``."""
+    found = find_reference(f"paddle.{name}")
     assert isinstance(found, Reference)
     return found.rule
+
+
+def functional_rule(name: str) -> Any:
+    """The reference rule of ``paddle.nn.functional.`` ``name``."""
+    return rule(f"nn.functional.{name}")
 
 
 def numbers(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -11,8 +11,9 @@ import torch
 
 from pytest_paddleapi.case.compare.comparison import Comparison
 from pytest_paddleapi.case.compare.registry import find_comparator
-from pytest_paddleapi.case.reference.registry import Reference, find_reference
 from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions, Verdict
+
+from .support import rule
 
 Run = Callable[..., CaseResult]
 X = 'Tensor([2, 3],"float32")'
@@ -76,12 +77,6 @@ def test_paddle_agrees_with_the_reference(run_case: Run, call: str, outputs: int
     result = run_case(f"paddle.{call}")
     assert result.verdict is Verdict.PASS, result.text
     assert (result.measured.compared_outputs, result.measured.compared_gradients) == (outputs, gradients)
-
-
-def rule(name: str) -> Callable[..., Any]:
-    found = find_reference(f"paddle.{name}")
-    assert isinstance(found, Reference)
-    return found.rule
 
 
 VALUES: list[tuple[str, tuple[Any, ...], Any, torch.dtype]] = [

@@ -14,9 +14,11 @@ from pytest_paddleapi.case.compare.comparison import Comparison
 from pytest_paddleapi.case.compare.registry import find_comparator
 from pytest_paddleapi.case.inputs.makers import ordinary
 from pytest_paddleapi.case.inputs.registry import CallValues, find_inputs
-from pytest_paddleapi.case.reference.registry import NoEquivalent, Reference, find_reference
+from pytest_paddleapi.case.reference.registry import NoEquivalent
 from pytest_paddleapi.config import TensorSpec
 from pytest_paddleapi.process.messages import CaseResult, ToleranceOptions, Verdict
+
+from .support import rule
 
 Run = Callable[..., CaseResult]
 F4, F8, I4, I8, B, C8 = (
@@ -81,12 +83,6 @@ def test_paddle_agrees_with_the_reference(run_case: Run, call: str, outputs: int
 )
 def test_what_the_documentation_forbids_is_refused_by_both(run_case: Run, call: str) -> None:
     assert run_case(f"paddle.{call}").verdict is Verdict.BOTH_ERROR
-
-
-def rule(name: str) -> Callable[..., Any]:
-    found = find_reference(f"paddle.{name}")
-    assert isinstance(found, Reference)
-    return found.rule
 
 
 X = np.random.default_rng(3).normal(size=(4, 5, 6))

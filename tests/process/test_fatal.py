@@ -46,6 +46,8 @@ UNSUPPORTED = [
     "The data type of input Variable must be 'float32' or 'float64'",
     "module 'paddle.base.libpaddle.eager.ops.legacy' has no attribute 'fused_feedforward'",
     "Flag FLAGS_cudnn_deterministic cannot get its value through this function.",
+    "(PermissionDenied) Cannot use CUDAPinnedPlace in CPU only version, Please recompile or reinstall Paddle with CUDA",
+    "ValueError: No available device found.",
 ]
 ORDINARY = [
     "() InvalidArgumentError: Integer division by zero encountered in (floor/trunc) divide. Please check the input",

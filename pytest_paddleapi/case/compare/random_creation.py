@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..reference.random_creation import random_range
+from ..reference.storage import glorot_limit
 from ..tensors import to_torch
 from . import laws
 from .comparison import Comparison
@@ -43,6 +44,7 @@ _LAWS: dict[str, Callable[[Comparison], Law]] = {
     "geometric_": lambda c: laws.geometric(_number(c.argument("probs"))),
     "poisson": lambda c: laws.poisson(_number(c.argument("x"))),
     "standard_gamma": lambda c: laws.gamma(_number(c.argument("x"))),
+    "create_parameter": lambda c: _parameter_law(c),
     "binomial": lambda c: laws.binomial(_number(c.argument("count")), _number(c.argument("prob"))),
 }
 
@@ -59,6 +61,11 @@ def _mean_and_std(c: Comparison, mean: float, std: float) -> tuple[Any, Any]:
         center = center.astype(np.complex128 if np.iscomplexobj(center) else np.float64)
         spread = np.reshape(spread, center.shape) if isinstance(spread, np.ndarray) else spread
     return center, spread
+
+
+def _parameter_law(c: Comparison) -> Law:
+    limit = 0.0 if c.argument("is_bias", False) else glorot_limit(list(c.actual_leaves()[0].shape))
+    return laws.uniform(-limit, limit)
 
 
 def _range(c: Comparison) -> tuple[int, int]:
@@ -92,6 +99,7 @@ def _range(c: Comparison) -> tuple[int, int]:
     "paddle.poisson",
     "paddle.standard_gamma",
     "paddle.binomial",
+    "paddle.create_parameter",
     meaning="shape, dtype, support and distribution of the random values",
 )
 def random_values(c: Comparison) -> None:

@@ -41,9 +41,7 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
     reference = case.reference
     if case.comparator.needs_reference and not isinstance(reference, Reference):
         return _no_reference(case.api, reference)
-    backward = case.options.test_backward
-    if isinstance(reference, Reference) and reference.no_gradient:
-        backward = False
+    backward = case.backward
 
     expected: SideResult | None = None
     refusal: Judgement | None = None

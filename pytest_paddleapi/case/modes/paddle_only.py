@@ -14,7 +14,7 @@ from .base import Enter, Judgement, judge_exception
 def run_paddle_only(case: PreparedCase, enter: Enter) -> Judgement:
     """Run the case in Paddle alone."""
     enter(Stage.PADDLE)
-    call = PaddleCall(case, backward=case.options.test_backward)
+    call = PaddleCall(case, backward=case.backward)
     try:
         call.forward()
         result = call.result()
