@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from .process.messages import CaseOptions, Mode, ToleranceOptions
+from .results.baseline import Baseline, BaselineError, read_baseline
 
 #: Option name of each mode, with what it compares.
 MODES: dict[Mode, tuple[str, str]] = {
@@ -31,6 +32,9 @@ class RunOptions:
     memory_limit: int | None = None
     ledger: Path | None = None
     pressure_timeout: float = 600.0
+    baseline_file: Path | None = None
+    baseline: Baseline | None = None
+    update_baseline: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -82,6 +86,17 @@ def add_options(parser: pytest.Parser) -> None:
         choices=("skip", "fail"),
         default="skip",
         help="What a kernel that is missing on this device is to pytest (default: skip).",
+    )
+    add(
+        "--paddleapi-baseline",
+        metavar="FILE",
+        help="Known verdicts, lines of CONFIG<TAB>VERDICT[<TAB>WHY]: a case that ends as listed is xfailed, one that "
+        "passes is xpassed and named (with xfail_strict in the ini file: failed).",
+    )
+    add(
+        "--paddleapi-update-baseline",
+        action="store_true",
+        help="Rewrite --paddleapi-baseline after the run: what failed is listed, what passes is taken out.",
     )
     add(
         "--paddleapi-threads",
@@ -137,7 +152,28 @@ def read_options(config: pytest.Config) -> RunOptions:
         memory_limit=_size(option.paddleapi_memory_limit, "--paddleapi-memory-limit"),
         ledger=Path(option.paddleapi_ledger).expanduser() if option.paddleapi_ledger else None,
         pressure_timeout=option.paddleapi_pressure_timeout,
+        baseline_file=(file := _baseline_file(config)),
+        baseline=_baseline(file, update=option.paddleapi_update_baseline),
+        update_baseline=option.paddleapi_update_baseline,
     )
+
+
+def _baseline_file(config: pytest.Config) -> Path | None:
+    option = config.option
+    if option.paddleapi_baseline:
+        return config.invocation_params.dir / Path(option.paddleapi_baseline).expanduser()
+    if option.paddleapi_update_baseline:
+        raise pytest.UsageError("--paddleapi-update-baseline rewrites a file: give --paddleapi-baseline=FILE too")
+    return None
+
+
+def _baseline(file: Path | None, *, update: bool) -> Baseline | None:
+    if file is None or (update and not file.exists()):
+        return None if file is None else Baseline({})
+    try:
+        return read_baseline(file)
+    except BaselineError as exc:
+        raise pytest.UsageError(f"--paddleapi-baseline: {exc}") from None
 
 
 def _one_mode(chosen: list[Mode]) -> Mode:

@@ -44,7 +44,7 @@ def make_report(item: CaseItem, result: CaseResult, info: AttemptInfo, start: fl
     elif outcome is Outcome.RERUN:
         longrepr = text
     shown: Any = {Outcome.ERROR: "failed"}.get(outcome, outcome.value)
-    return pytest.TestReport(
+    report = pytest.TestReport(
         nodeid=item.nodeid,
         location=item.location,
         keywords={str(key): 1 for key in item.keywords},
@@ -67,6 +67,28 @@ def make_report(item: CaseItem, result: CaseResult, info: AttemptInfo, start: fl
             "retired": info.retired,
         },
     )
+    if outcome is not Outcome.RERUN:
+        _mark_known(item, report, result.verdict)
+    return report
+
+
+def _mark_known(item: CaseItem, report: pytest.TestReport, verdict: Verdict) -> None:
+    """Make an expected failure of what the baseline lists, in pytest's own way."""
+    baseline = item.config.stash[session_key].options.baseline
+    known = baseline.entries.get(item.case.canonical) if baseline is not None else None
+    if known is None:
+        return
+    reason = f"the baseline lists {known.verdict}{f': {known.why}' if known.why else ''}"
+    if verdict is known.verdict:
+        report.outcome = "skipped"
+        report.wasxfail = reason
+    elif verdict is Verdict.PASS and item.config.getini("xfail_strict"):
+        report.outcome = "failed"
+        report.longrepr = f"[XPASS(strict)] {reason}, and it passes"
+    elif verdict is Verdict.PASS:
+        report.wasxfail = reason
+    else:
+        report.sections.append(("Baseline", f"{reason}; this time it is {verdict}"))
 
 
 def properties(item: CaseItem, result: CaseResult, info: AttemptInfo) -> list[tuple[str, Any]]:

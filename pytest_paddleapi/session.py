@@ -21,6 +21,7 @@ from .config.sizes import estimate_host_bytes
 from .devices.host import HostDevice
 from .gpu_admission import AdmissionRules
 from .items import CaseItem, CommandLineConfigs, ConfigFile
+from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
 from .process.errors import StartError
 from .process.messages import CaseResult
@@ -46,6 +47,7 @@ class PaddleApiSession:
         self.stop_text: str | None = None
         self.verdicts: Counter[str] = Counter()
         self.reruns = 0
+        self.known = KnownVerdicts(options, manifest)
         self._supervisor: Supervisor | None = None
         self._admission: LedgerAdmission | None = None
         self._pending: Dispatch | None = None
@@ -218,6 +220,9 @@ class PaddleApiSession:
             self.reruns += 1
         else:
             self.verdicts[data["verdict"]] += 1
+            case = self._case(report.nodeid)
+            if case is not None:
+                self.known.add(case, Verdict(data["verdict"]))
         if self.scheduler is not None:
             self.scheduler.note_report(report)
         junit.complete(self.config, report)
@@ -248,12 +253,16 @@ class PaddleApiSession:
             terminal.line(
                 f"{self.manifest.skipped:8}  lines were no config, such as {self.manifest.skipped_samples[0]}"
             )
+        for line in self.known.lines():
+            terminal.line(line)
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
             terminal.line(self.stop_text)
 
     def finish(self, session: pytest.Session) -> None:
-        """Take over the scheduler's reason to stop, as a failed run."""
+        """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline."""
+        if not self.is_worker and not self.config.option.collectonly:
+            self.known.update()
         scheduler = self.scheduler
         if scheduler is None:
             return
