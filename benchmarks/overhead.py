@@ -24,7 +24,8 @@ def bare_loop(count: int) -> float:
     import paddle
     import torch
 
-    from pytest_paddleapi.case.prepared import paddle_function, prepare
+    from pytest_paddleapi.case.callables import paddle_function
+    from pytest_paddleapi.case.prepared import prepare
     from pytest_paddleapi.case.reference.registry import Reference
     from pytest_paddleapi.case.runner import CaseRunner
     from pytest_paddleapi.case.torch_side import convert_named, cotangent

@@ -41,7 +41,7 @@ from .admission.errors import (
     LedgerWarning,
     LedgerWriteError,
 )
-from .admission.folder import default_folder
+from .admission.folder import check_folder, default_folder
 from .admission.ledger import (
     Admission,
     Granted,
@@ -79,6 +79,7 @@ __all__ = [
     "SessionState",
     "Setback",
     "Slot",
+    "check_folder",
     "default_folder",
     "pause_session",
     "read_ledger",

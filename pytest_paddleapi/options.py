@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from .process.messages import CaseOptions, Mode, ToleranceOptions
 from .results.baseline import Baseline, BaselineError, read_baseline
+from .tolerances import read_tolerances
 
 #: Option name of each mode, with what it compares.
 MODES: dict[Mode, tuple[str, str]] = {
     Mode.ACCURACY: ("--accuracy", "compare Paddle with the Torch reference: outputs, then gradients"),
     Mode.PADDLE_ONLY: ("--paddle-only", "run Paddle alone: the call and its backward give well-formed results"),
 }
+
+#: Seconds; SPEC's limit of one case.
+DEFAULT_TIMEOUT = 1800.0
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class RunOptions:
     case: CaseOptions
     patterns: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
-    timeout: float = 1800.0
+    timeout: float = DEFAULT_TIMEOUT
     unsupported_fails: bool = False
     memory_limit: int | None = None
     ledger: Path | None = None
@@ -62,7 +66,13 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="CALL",
         help="One config, such as 'paddle.abs(Tensor([2],\"float32\"))'; repeatable.",
     )
-    add("--paddleapi-timeout", type=float, default=1800.0, metavar="S", help="Time limit of a case (default: 1800 s).")
+    add(
+        "--paddleapi-timeout",
+        type=float,
+        default=DEFAULT_TIMEOUT,
+        metavar="S",
+        help="Time limit of a case (default: 1800 s).",
+    )
     add("--paddleapi-seed", type=int, default=0, metavar="N", help="Seed of the input values (default: 0).")
     add(
         "--paddleapi-tolerance",
@@ -135,6 +145,10 @@ def read_options(config: pytest.Config) -> RunOptions:
     option = config.option
     mode = _one_mode(option.paddleapi_modes)
     _check_numbers(option)
+    if any(not text.strip() for text in option.paddleapi_config):
+        raise pytest.UsageError(
+            "--paddleapi-config is empty; write one call, such as 'paddle.abs(Tensor([2],\"float32\"))'"
+        )
     return RunOptions(
         case=CaseOptions(
             mode=mode,
@@ -188,18 +202,20 @@ def _one_mode(chosen: list[Mode]) -> Mode:
 
 
 def _check_numbers(option: Any) -> None:
-    for name, lowest in (
-        ("timeout", 0.001),
-        ("atol", 0.0),
-        ("rtol", 0.0),
-        ("threads", 1),
-        ("pressure_timeout", 0.0),
+    for name, lowest, highest in (
+        ("timeout", 0.001, 1e7),
+        ("atol", 0.0, math.inf),
+        ("rtol", 0.0, math.inf),
+        ("threads", 1, 4096),
+        ("pressure_timeout", 0.0, 1e7),
+        ("seed", -(2**63), 2**63 - 1),
     ):
         value = getattr(option, f"paddleapi_{name}")
         # Negated, so that nan is refused too.
-        if value is not None and not value >= lowest:
+        if value is not None and not lowest <= value <= highest:
             flag = "--paddleapi-" + name.replace("_", "-")
-            raise pytest.UsageError(f"{flag}={value} is out of range: it must be at least {lowest:g}")
+            most = f" and at most {highest:g}" if highest < math.inf else ""
+            raise pytest.UsageError(f"{flag}={value} is out of range: it must be at least {lowest:g}{most}")
 
 
 def _tolerance(option: Any) -> ToleranceOptions:
@@ -224,36 +240,8 @@ def _tolerance(option: Any) -> ToleranceOptions:
     )
 
 
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
-    atol: float
-    rtol: float
-
-
-def read_tolerances(path: Path) -> dict[str, tuple[float, float]]:
-    """A per-API tolerance file: ``API`` or ``API:dtype`` to ``atol`` and ``rtol``.
-
-    Raises:
-        pytest.UsageError: the file cannot be read or is not of this form.
-    """
-    try:
-        data = path.read_bytes()
-        if path.suffix == ".toml":
-            entries = msgspec.toml.decode(data, type=dict[str, _Entry])
-        else:
-            # Not strict: YAML 1.1 reads 1e-3 as text.
-            entries = msgspec.yaml.decode(data, type=dict[str, _Entry], strict=False)
-    except (OSError, msgspec.MsgspecError, ImportError) as exc:
-        raise pytest.UsageError(
-            f"--paddleapi-tolerances={path}: {exc}. Write lines such as: paddle.exp: {{atol: 1e-3, rtol: 1e-3}}"
-        ) from None
-    for name, entry in entries.items():
-        if not (name.startswith("paddle.") and entry.atol >= 0 and entry.rtol >= 0):
-            raise pytest.UsageError(
-                f"--paddleapi-tolerances={path}: {name!r} must be a Paddle API with tolerances of at least 0"
-            )
-    return {name: (entry.atol, entry.rtol) for name, entry in entries.items()}
-
-
+#: Less than the frameworks take for themselves is a slip of the unit.
+_LEAST_SIZE = 64 << 20
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
@@ -267,8 +255,12 @@ def _size(text: str | None, flag: str) -> int | None:
         value = float(digits)
     except ValueError:
         value = -1.0
-    if unit is None or not value > 0:
+    if unit is None or not 0 < value < math.inf:
         raise pytest.UsageError(f"{flag}={text} is not a size: write bytes, or a number with MB, GB, MiB or GiB")
+    if value * unit < _LEAST_SIZE:
+        raise pytest.UsageError(
+            f"{flag}={text} is {value * unit:g} bytes, which no case fits in; is {digits}GiB meant?"
+        )
     return int(value * unit)
 
 

@@ -10,7 +10,7 @@ import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
 from .items import CaseItem, session_key
-from .options import MODES
+from .options import DEFAULT_TIMEOUT, MODES
 from .process.messages import CaseResult, Mode
 from .results.verdicts import Outcome, Verdict, outcome_of
 
@@ -35,9 +35,9 @@ def make_report(item: CaseItem, result: CaseResult, info: AttemptInfo, start: fl
     text = "" if outcome is Outcome.PASSED else failure_text(item, result)
     longrepr: Any = None
     if outcome is Outcome.SKIPPED:
-        longrepr = (str(item.reportinfo()[0]), 0, f"Skipped: {result.verdict}: {_summary(result.text)}")
+        longrepr = (item.case.file, item.case.line, f"Skipped: {result.verdict}: {_summary(result.text)}")
     elif outcome in (Outcome.FAILED, Outcome.ERROR):
-        crash = ReprFileLocation(item.location[0], 0, f"{result.verdict}: {_summary(result.text)}")
+        crash = ReprFileLocation(item.location[0], item.case.line, f"{result.verdict}: {_summary(result.text)}")
         longrepr = ReprExceptionInfo(
             reprcrash=crash, reprtraceback=ReprTraceback([ReprEntryNative([text])], None, "native")
         )
@@ -122,16 +122,21 @@ def failure_text(item: CaseItem, result: CaseResult) -> str:
     if result.measured.tolerance and "tolerance:" not in result.text and result.verdict is Verdict.PADDLE_ACCURACY:
         lines.append(f"tolerance: {result.measured.tolerance}")
     lines += [f"note: {note}" for note in result.measured.notes]
-    lines += ["", f"config: {item.case.printable_text}", f"reproduce: {repro_command(item)}"]
+    lines += [
+        "",
+        f"config: {item.case.printable_text}",
+        f"from: {item.case.place}",
+        f"reproduce: {repro_command(item)}",
+    ]
     return "\n".join(lines) + "\n"
 
 
 def repro_command(item: CaseItem) -> str:
     """One line that runs this case alone, with the options that decide its verdict."""
-    options = item.config.stash[session_key].options
-    mode: Mode = options.mode
+    session_options = item.config.stash[session_key].options
+    mode: Mode = session_options.mode
     parts = ["pytest", MODES[mode][0]]
-    case, tolerance = options.case, options.case.tolerance
+    case, tolerance = session_options.case, session_options.case.tolerance
     if case.seed:
         parts.append(f"--paddleapi-seed={case.seed}")
     if tolerance.kind == "bitwise":
@@ -145,6 +150,13 @@ def repro_command(item: CaseItem) -> str:
         parts.append("--paddleapi-no-backward")
     if case.cache_inputs:
         parts.append("--paddleapi-cache-inputs")
+    options_given = item.config.option
+    if session_options.timeout != DEFAULT_TIMEOUT:
+        parts.append(f"--paddleapi-timeout={session_options.timeout:g}")
+    if options_given.paddleapi_threads:
+        parts.append(f"--paddleapi-threads={options_given.paddleapi_threads}")
+    if session_options.unsupported_fails:
+        parts.append("--paddleapi-unsupported=fail")
     if item.case.error is not None:
         return shlex.join([*parts, item.nodeid])
     return shlex.join([*parts, f"--paddleapi-config={item.case.canonical}"])

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import collect_one_node
+from _pytest.skipping import evaluate_skip_marks
 
 from . import junit
 from .config.manifest import COMMAND_LINE, Case, Manifest
 from .config.parse import parse_call
 from .config.sizes import estimate_host_bytes
 from .devices.host import HostDevice
-from .gpu_admission import AdmissionRules
+from .gpu_admission import AdmissionRules, LedgerError
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
@@ -48,6 +50,7 @@ class PaddleApiSession:
         self.verdicts: Counter[str] = Counter()
         self.reruns = 0
         self.known = KnownVerdicts(options, manifest)
+        self._holds_configs = lru_cache(self._is_config_file)
         self._supervisor: Supervisor | None = None
         self._admission: LedgerAdmission | None = None
         self._pending: Dispatch | None = None
@@ -84,7 +87,10 @@ class PaddleApiSession:
         """Append the configs that the command line gave, unless they are there."""
         if self.manifest.by_file.get(COMMAND_LINE):
             parent = CommandLineConfigs.from_parent(session, name=COMMAND_LINE, nodeid=COMMAND_LINE)
-            items.extend(parent.collect())
+            report = collect_one_node(parent)
+            # So that the terminal counts them, as it does what pytest itself collects.
+            self.config.hook.pytest_collectreport(report=report)
+            items.extend(item for item in report.result if isinstance(item, CaseItem))
 
     # Slot -----------------------------------------------------------------------------------
 
@@ -112,9 +118,12 @@ class PaddleApiSession:
         rules = AdmissionRules(pressure_seconds=self.options.pressure_timeout or math.inf)
         device = HostDevice(self.options.memory_limit)
         label = " ".join(map(str, self.config.invocation_params.args))
-        self._admission = LedgerAdmission(
-            device, workers=worker_count(self.config), folder=self.options.ledger, rules=rules, label=label
-        )
+        try:
+            self._admission = LedgerAdmission(
+                device, workers=worker_count(self.config), folder=self.options.ledger, rules=rules, label=label
+            )
+        except LedgerError as exc:
+            raise pytest.UsageError(f"--paddleapi-ledger: {exc}") from None
         return Engine(
             queue=CaseQueue(cases),
             admission=self._admission,
@@ -230,9 +239,12 @@ class PaddleApiSession:
     def header(self) -> list[str]:
         """The lines under pytest's own."""
         manifest = self.manifest
-        counts = f"{len(manifest.cases)} configs in {sum(1 for f in manifest.by_file if f is not COMMAND_LINE)} files"
-        left_out = [f"{manifest.duplicates} duplicates"] if manifest.duplicates else []
-        left_out += [f"{manifest.skipped} lines that are no config"] if manifest.skipped else []
+        files = sum(1 for file in manifest.by_file if file is not COMMAND_LINE)
+        places = [_count(files, "file")] if files else []
+        places += ["the command line"] if COMMAND_LINE in manifest.by_file else []
+        counts = f"{_count(len(manifest.cases), 'config')} from {' and '.join(places)}"
+        left_out = [_count(manifest.duplicates, "duplicate")] if manifest.duplicates else []
+        left_out += [f"{_count(manifest.skipped, 'line')} without a config"] if manifest.skipped else []
         versions = ", ".join(f"{name} {_version(name)}" for name in ("paddlepaddle", "torch"))
         return [
             f"paddleapi: {MODES[self.options.mode][0]} on {self.options.case.device}, {versions}",
@@ -299,7 +311,11 @@ class PaddleApiSession:
 
     def _case(self, nodeid: str) -> Case | None:
         file, _, name = nodeid.partition("::")
-        return None if file.endswith(".py") else self.manifest.find(name)
+        return self.manifest.find(name) if self._holds_configs(file) else None
+
+    def _is_config_file(self, file: str) -> bool:
+        # Any suffix will do for a file that --paddleapi-configs names.
+        return not file.endswith(".py") or (self.config.rootpath / file).resolve() in self.manifest.by_file
 
     # Running --------------------------------------------------------------------------------
 
@@ -343,6 +359,9 @@ class PaddleApiSession:
         self._token, self._passed = dispatch.token, 0
         if item.case.error is not None:
             result = CaseResult(dispatch.token, Verdict.CONFIG_PARSE, item.case.error)
+            info = AttemptInfo(dispatch.token, dispatch.attempt)
+        elif (skip := evaluate_skip_marks(item)) is not None:
+            result = CaseResult(dispatch.token, Verdict.NOT_COMPARABLE, f"skipped by a mark: {skip.reason}")
             info = AttemptInfo(dispatch.token, dispatch.attempt)
         else:
             result, info = self._attempt(item, dispatch)
@@ -390,7 +409,7 @@ class PaddleApiSession:
         assert case is not None
         text = (
             f"oversize: it is estimated to need {need / 2**30:.1f} GiB with its reserve, more than the "
-            f"{self._capacity() / 2**30:.1f} GiB that this host can ever give to one case"
+            f"{self._capacity() / 2**30:.1f} GiB that {self._giver()} to one case"
         )
         path = nodeid.split("::", 1)[0]
         report = pytest.TestReport(
@@ -398,7 +417,7 @@ class PaddleApiSession:
             location=(path, None, case.name),
             keywords={nodeid: 1},
             outcome="skipped",
-            longrepr=(path, 0, f"Skipped: {text}"),
+            longrepr=(case.file, case.line, f"Skipped: {text}"),
             when="call",
             duration=0.0,
             user_properties=[
@@ -414,8 +433,16 @@ class PaddleApiSession:
         )
         self.config.hook.pytest_runtest_logreport(report=report)
 
+    def _giver(self) -> str:
+        limited = self.options.memory_limit is not None
+        return "--paddleapi-memory-limit allows" if limited else "this host can ever give"
+
     def _capacity(self) -> int:
         return self._admission.capacity if self._admission is not None else 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _config_of(item: Any) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from .config.errors import ConfigFileError
-from .config.files import find_files
-from .config.manifest import COMMAND_LINE, build_manifest
+from .config.files import find_files, printable
+from .config.manifest import COMMAND_LINE, Manifest, build_manifest
+from .gpu_admission import LedgerFolderError, check_folder
 from .items import session_key
 from .options import MODES, RunOptions, read_options
 from .session import PaddleApiSession
@@ -32,14 +33,25 @@ def start(config: pytest.Config) -> PaddleApiSession:
         files = find_files(options.patterns, config.invocation_params.dir)
     except ConfigFileError as exc:
         raise pytest.UsageError(f"--paddleapi-configs: {exc}") from None
+    for path in files:
+        if "::" in str(path) or "[" in str(path) or not str(path).isprintable():
+            raise pytest.UsageError(
+                f"--paddleapi-configs: pytest can make no node ids for {printable(str(path))}: rename it, so that the "
+                "path has no '::', no '[' and no character that does not print"
+            )
     named = named_files(config)
     texts = _command_line_texts(config, options)
     if not files and not named and not texts:
         raise pytest.UsageError(
             f"{MODES[options.mode][0]} has nothing to run: give --paddleapi-configs=PATH or "
-            "--paddleapi-config='paddle.abs(...)'"
+            f"--paddleapi-config='paddle.abs(...)'{_folder_hint(config)}"
         )
     _choose_arguments(config, files, named)
+    if not hasattr(config, "workerinput"):
+        try:
+            check_folder(options.ledger)
+        except LedgerFolderError as exc:
+            raise pytest.UsageError(f"--paddleapi-ledger: {exc}") from None
     if hasattr(config, "workerinput"):
         _die_with_controller(config.workerinput)
     elif getattr(config.option, "maxworkerrestart", "absent") is None:
@@ -47,6 +59,7 @@ def start(config: pytest.Config) -> PaddleApiSession:
         # with cases neither run nor named.
         config.option.maxworkerrestart = "1000000"
     manifest = build_manifest(list(dict.fromkeys([*files, *named])), texts)
+    config.args = [_with_node_name(arg, manifest) for arg in config.args]
     state = PaddleApiSession(config, options, manifest)
     config.stash[session_key] = state
     return state
@@ -71,6 +84,27 @@ def named_files(config: pytest.Config) -> list[Path]:
         if path.suffix == ".txt" and path.is_file():
             found.append(path)
     return list(dict.fromkeys(found))
+
+
+def _folder_hint(config: pytest.Config) -> str:
+    """What to type for a folder of configs that was given as pytest's own argument."""
+    if config.args_source is pytest.Config.ArgsSource.ARGS:
+        for arg in map(str, config.args):
+            if next((config.invocation_params.dir / arg).glob("**/*.txt"), None) is not None:
+                return f"; for the *.txt files below {arg}: --paddleapi-configs={arg}"
+    return ""
+
+
+def _with_node_name(arg: str, manifest: Manifest) -> str:
+    """A node id whose config is spelt in another way, or as it stands in the file, with the name that the item has."""
+    file, separator, name = str(arg).partition("::")
+    if not separator or not file.endswith(".txt") or manifest.find(name) is not None:
+        return arg
+    case = manifest.find_text(name)
+    if case is None and name.endswith("]"):
+        api, _, arguments = name.partition("[")
+        case = manifest.find_text(f"{api}({arguments[:-1]})")
+    return arg if case is None else f"{file}::{case.name}"
 
 
 def _choose_arguments(config: pytest.Config, files: list[Path], named: list[Path]) -> None:

@@ -27,7 +27,19 @@ ALLOWED: dict[str, set[str]] = {
     "case": {"config", "process", "errors"},
 }
 #: pytest's side: may import every room but ``case``.
-TOP = {"plugin", "startup", "session", "items", "options", "reporting", "known", "junit", "__init__", "__main__"}
+TOP = {
+    "plugin",
+    "startup",
+    "session",
+    "items",
+    "options",
+    "reporting",
+    "known",
+    "tolerances",
+    "junit",
+    "__init__",
+    "__main__",
+}
 #: What ``case/`` may use of ``process/``.
 CASE_FROM_PROCESS = {"messages", "fatal"}
 

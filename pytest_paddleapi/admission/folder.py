@@ -18,7 +18,16 @@ from pathlib import Path
 
 from .errors import LedgerFolderError
 
-__all__ = ["Folder", "advice", "check_lock", "default_folder", "filesystem_of", "open_file", "open_folder"]
+__all__ = [
+    "Folder",
+    "advice",
+    "check_folder",
+    "check_lock",
+    "default_folder",
+    "filesystem_of",
+    "open_file",
+    "open_folder",
+]
 
 #: ``O_NONBLOCK`` so that a FIFO planted in a shared folder cannot make us wait for its other end.
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -100,6 +109,15 @@ def open_folder(path: Path | None) -> Folder:
     except BaseException:
         os.close(fd)
         raise
+
+
+def check_folder(path: Path | None) -> None:
+    """Open the folder as a session would, and let go of it.
+
+    Raises:
+        LedgerFolderError: as :func:`open_folder`.
+    """
+    os.close(open_folder(path).fd)
 
 
 def advice(exc: OSError) -> str:

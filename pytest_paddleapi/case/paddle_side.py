@@ -10,9 +10,10 @@ import paddle
 import torch
 
 from .adapters.registry import find_adapter
+from .callables import paddle_function, tensor_method
 from .dtypes import CARRIER, paddle_value, torch_dtype
 from .gauges import gauge_cotangent
-from .prepared import MissingApiError, PreparedCase, paddle_function
+from .prepared import PreparedCase
 from .results import SideResult
 from .tensors import leaves, map_leaves, paddle_to_torch, to_paddle
 from .torch_side import convert_named, cotangent
@@ -36,7 +37,7 @@ class PaddleCall:
         """Make the arguments and call.
 
         Raises:
-            MissingApiError: this Paddle has no such API.
+            MissingApiError, ClosedApiError: there is no such API, or it is not for configs.
             Exception: whatever Paddle raises.
         """
         case = self.case
@@ -112,11 +113,7 @@ def _callable(api: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     prefix, _, name = api.rpartition(".")
     if prefix != "paddle.Tensor":
         return paddle_function(api)
-    # Not ``paddle.Tensor.m(x)``: a dunder of Tensor may live in a metaclass or be patched per instance.
-    found = getattr(paddle.Tensor, name, None)
-    if found is None:
-        raise MissingApiError(f"Paddle {paddle.__version__} has no {api}")
-    return found
+    return tensor_method(name)
 
 
 def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:

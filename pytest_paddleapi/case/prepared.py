@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import paddle
 
 from ..config import Call, print_call
 from ..process.messages import CaseOptions
 from .binding import Binding, bind
+from .callables import paddle_signature
 from .compare.registry import Comparator, find_comparator
 from .inputs.makers import ordinary
 from .inputs.registry import CallValues, Draw, Maker, find_inputs
@@ -125,40 +123,3 @@ def _cached_values(seed: int, dtype: str, shape: tuple[int, ...], place: tuple[i
     rng = np.random.Generator(np.random.PCG64([seed, *place]))
     holder = CallValues("", {}, {}, ordinary, ())
     return np.asarray(ordinary(Draw(holder, TensorSpec(shape, dtype), ("x",), rng)))
-
-
-class MissingApiError(Exception):
-    """The installed Paddle has no such name."""
-
-
-@lru_cache(maxsize=4096)
-def paddle_function(api: str) -> Any:
-    """The Paddle object that ``api`` names.
-
-    Raises:
-        MissingApiError: there is none in this build.
-    """
-    parts = api.split(".")
-    found: Any = paddle
-    for index, part in enumerate(parts[1:], 1):
-        if not hasattr(found, part) and inspect.ismodule(found):
-            try:
-                importlib.import_module(".".join(parts[: index + 1]))
-            except ImportError:
-                # not a module either: getattr below says so
-                break
-        if not hasattr(found, part):
-            break
-        found = getattr(found, part)
-    else:
-        return found
-    raise MissingApiError(f"Paddle {paddle.__version__} has no {api}")
-
-
-@lru_cache(maxsize=4096)
-def paddle_signature(api: str) -> inspect.Signature | None:
-    """The signature of a Paddle function; None where it has none that Python can read."""
-    try:
-        return inspect.signature(paddle_function(api))
-    except (MissingApiError, TypeError, ValueError):
-        return None

@@ -31,6 +31,17 @@ _WARM_UP = (
 )
 
 
+def _restore() -> None:
+    """Undo what a case may have changed for those that come after it in this process."""
+    if not paddle.in_dynamic_mode():
+        paddle.disable_static()
+    if not paddle.is_grad_enabled():
+        paddle.set_grad_enabled(True)
+    if paddle.get_default_dtype() != "float32":
+        paddle.set_default_dtype("float32")
+    torch.set_grad_enabled(True)
+
+
 class CaseRunner:
     """Runs cases under fixed options; lives as long as its process."""
 
@@ -66,6 +77,7 @@ class CaseRunner:
         """The result of one case; faults of the case are verdicts, never exceptions."""
         start = time.perf_counter()
         judgement = self._judge(request, enter)
+        _restore()
         return CaseResult(
             token=request.token,
             verdict=judgement.verdict,

@@ -62,6 +62,11 @@ class Case(NamedTuple):
         return tuple(dict.fromkeys(_TENSOR_DTYPE.findall(self.canonical)))
 
     @property
+    def place(self) -> str:
+        """``FILE:LINE``, or which option it is, printable."""
+        return f"{printable(self.file)}:{self.line}" if self.file != COMMAND_LINE else "--paddleapi-config"
+
+    @property
     def printable_text(self) -> str:
         """The text as written, with an escape for every character that does not print."""
         return printable(self.text)
@@ -106,6 +111,13 @@ class Manifest:
             if bracket and rest.endswith("]"):
                 case = self._by_canonical.get(f"{api}({rest[:-1]})")
         return case if case is not None and case.name == name else None
+
+    def find_text(self, text: str) -> Case | None:
+        """The case that a config means, in whatever spelling."""
+        try:
+            return self._by_canonical.get(canonical_text(text))
+        except ConfigSyntaxError:
+            return self._by_canonical.get(text)
 
 
 def build_manifest(files: Iterable[Path], extra_configs: Sequence[str] = ()) -> Manifest:

@@ -152,7 +152,9 @@ class _Reader:
         if isinstance(node, ast.Call):
             return self.constructor(node, depth)
         if isinstance(node, (ast.Name, ast.Attribute)):
-            raise self.error(node, f"unknown name {_short(_dotted(node) or 'of an attribute')}")
+            name = _dotted(node) or ""
+            hint = f'; write "{name}"' if name in ITEMSIZE else ""
+            raise self.error(node, f"unknown name {_short(name or 'of an attribute')}{hint}")
         raise self.error(node, f"a {type(node).__name__.lower()} expression is not in the config language")
 
     def constant(self, node: ast.Constant) -> Any:

@@ -37,8 +37,9 @@ class OutputFile:
                 self._head = os.pread(self.fd, _HEAD, 0)
             # What is written between these two lines is lost; whoever writes that fast goes on writing.
             self._last = os.pread(self.fd, _TAIL, size - _TAIL)
-            os.ftruncate(self.fd, 0)
-            self._dropped += size
+            # One byte stays, so that the child sees that something was printed (see ``server._is_silent``).
+            os.ftruncate(self.fd, 1)
+            self._dropped += size - 1
 
     def since(self, offset: int) -> str:
         """The text from byte ``offset`` on, at most the last 64 KiB of it."""
@@ -61,7 +62,7 @@ class OutputFile:
 
     def _text(self, size: int) -> str:
         head = self._head or os.pread(self.fd, _HEAD, 0)
-        start = 0 if self._head else len(head)
+        start = 1 if self._dropped else len(head)
         rest = os.pread(self.fd, _TAIL, max(start, size - _TAIL)) if size > start else b""
         tail = (self._last + rest)[-_TAIL:]
         left_out = self._dropped + size - len(head) - len(tail)

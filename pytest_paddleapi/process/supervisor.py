@@ -7,7 +7,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -49,6 +49,9 @@ _LONGEST_AHEAD = 16 << 10
 #: and is sent to a new process, at most this often.
 _SENDINGS = 3
 
+#: What a process with a damaged heap dies of, sooner or later.
+_DAMAGE = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
+
 #: Imported before the fork, in this order.
 MODULES = ("numpy", "torch", "paddle")
 RUNNER = "pytest_paddleapi.case.runner:CaseRunner"
@@ -64,6 +67,8 @@ class Attempt:
     pid: int | None
     seconds: float
     stacks: str = ""
+    #: It died as processes die whose memory an earlier case has damaged, and there was an earlier case.
+    suspect: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,8 @@ class _Process:
 
     launched: CaseLaunched
     channel: Channel[FromCase]
+    #: Cases that it has run.
+    served: int = 0
 
     @property
     def token(self) -> int:
@@ -125,6 +132,8 @@ class Supervisor:
         self._stdout, self._stderr, self._stacks = OutputFile(), OutputFile(), OutputFile()
         self._progress = Progress()
         self._closed = False
+        #: Of the process that closed its channel, did not exit, and was killed for it.
+        self._put_down_token = 0
         self._killed: str | None = None
         #: How the last launcher ended, as ``Popen`` says it.
         self._launcher_code = 0
@@ -280,6 +289,9 @@ class Supervisor:
     ) -> Attempt:
         """Run one case to its end, whatever that is.
 
+        A case whose process has run others and dies of a signal that damaged memory leads to is run once more in a
+        new process: a kernel that writes where it should not is often survived by its own case and not by a later one.
+
         Args:
             config: the config's text.
             lease_bytes: what the ledger promised, in bytes; 0 for no limit.
@@ -294,6 +306,29 @@ class Supervisor:
             StartError: no case process could be started.
             SlotKilledError: :meth:`kill` was called; the case has no verdict.
         """
+        attempt = self._run(config, lease_bytes, whole_device, timeout, following)
+        if not attempt.suspect:
+            return attempt
+        again = self._run(config, lease_bytes, whole_device, timeout, None)
+        if again.result.verdict is attempt.result.verdict:
+            return again
+        first_line = attempt.result.text.partition("\n")[0]
+        note = (
+            f"an attempt in a process that had run other cases ended otherwise, and they may be to blame: {first_line}"
+        )
+        measured = again.result.measured
+        measured = msgspec.structs.replace(measured, notes=(*measured.notes, note))
+        return replace(again, result=msgspec.structs.replace(again.result, measured=measured))
+
+    def _run(
+        self,
+        config: str,
+        lease_bytes: int,
+        whole_device: bool,
+        timeout: float,
+        following: Callable[[], str] | None,
+    ) -> Attempt:
+        """:meth:`run`, without a second attempt after a crash that may be another case's."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             had = ahead.request
@@ -325,6 +360,7 @@ class Supervisor:
         stacks = ""
         result: CaseResult | None
         ahead: RunCase | None = None
+        suspect = False
         try:
             result = None
             if not send or self._was_sent(process, request, sent.at + timeout):
@@ -338,14 +374,15 @@ class Supervisor:
                     self._stacks.take()
                     return None
                 stacks = case_stack(self._stacks.take())
-                result = self._after_death(died, request)
+                result = self._after_death(died, request, process)
+                suspect = died is not None and process.served > 0 and Death(died.status).signal in _DAMAGE
             elif result.fatal:
                 self._await_death(process, launcher)
         except ChannelTimeoutError:
             stacks = self._stacks_of(process, launcher)
-            result = self._put_down(
-                request, Verdict.TIMEOUT, f"over the time limit of {timeout:g} s {where(self._stage(request))}"
-            )
+            stage = self._stage(request)
+            verdict = Verdict.TIMEOUT if stage in (Stage.PADDLE, Stage.COMPARISON) else side_verdict(stage)
+            result = self._put_down(request, verdict, f"over the time limit of {timeout:g} s {where(stage)}")
         except MalformedFrameError as exc:
             text = f"the case process sent what is no message ({exc}) {where(self._stage(request))}"
             result = self._put_down(request, side_verdict(self._stage(request)), text)
@@ -354,6 +391,7 @@ class Supervisor:
             self._drop_launcher()
             raise
         now = time.monotonic()
+        process.served += 1
         if self._process is not None:
             self.life.to(SlotState.IDLE)
         goes_on = result.goes_on and ahead is not None
@@ -371,6 +409,7 @@ class Supervisor:
             pid=process.launched.pid,
             seconds=seconds,
             stacks=stacks,
+            suspect=suspect,
         )
 
     def _send_ahead(self, process: _Process, config: str, before: _Sent, timeout: float) -> RunCase | None:
@@ -430,9 +469,15 @@ class Supervisor:
     def _stage(self, request: RunCase) -> Stage:
         return self._progress.stage_of(request.token) or Stage.STARTING
 
-    def _after_death(self, died: CaseDied | None, request: RunCase) -> CaseResult:
+    def _after_death(self, died: CaseDied | None, request: RunCase, process: _Process) -> CaseResult:
         """The result of a case whose process died without one."""
         stage = self._stage(request)
+        if died is not None and self._put_down_token == process.token:
+            text = f"the case process closed its channel {where(stage)}, did not exit, and was killed"
+            return CaseResult(request.token, side_verdict(stage), text)
+        if died is not None and self._progress.stage_of(request.token) is None:
+            text = f"{_SENDINGS} case processes in a row ended before this case began in them"
+            return CaseResult(request.token, Verdict.EXTERNAL_KILL, f"{text}; the last {Death(died.status)}")
         if died is not None:
             limited = bool(request.lease_bytes) and not request.whole_device
             verdict, text = verdict_for_death(stage, Death(died.status), output=self._stderr.peek(), limited=limited)
@@ -469,6 +514,7 @@ class Supervisor:
                     self.life.retire()
                 break
             if waited > _EXIT_SECONDS:
+                self._put_down_token = process.token
                 launcher.signal_case(process.token, signal.SIGKILL, group=True)
             poll.poll(50)
         if died is not None:

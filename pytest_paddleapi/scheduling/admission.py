@@ -13,6 +13,8 @@ from ..gpu_admission import (
     LeaseError,
     LeaseState,
     Ledger,
+    LedgerBusyError,
+    LedgerWriteError,
     Policy,
     Refusal,
     Refused,
@@ -52,6 +54,8 @@ class LedgerAdmission:
         #: Slots whose case has ended while the ledger still says that it is active.
         self._ended: set[str] = set()
         self._next_settle = 0.0
+        #: Why the ledger could not be written when it was last tried; "" where it could.
+        self.trouble = ""
 
     def close(self) -> None:
         """Give every lease back."""
@@ -72,7 +76,20 @@ class LedgerAdmission:
         return self.policy.target(self.group.name)
 
     def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
-        """Promise memory, in one step with giving up the slot's last lease."""
+        """Promise memory, in one step with giving up the slot's last lease.
+
+        None also where the ledger cannot be written just now, which :attr:`trouble` tells.
+        """
+        try:
+            grant = self._reserve(slot, label, need, grown=grown)
+        except (LedgerWriteError, LedgerBusyError) as exc:
+            self.trouble = str(exc)
+            self._ended.add(slot)  # whatever it was promised, no case runs under it
+            return None
+        self.trouble = ""
+        return grant
+
+    def _reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
         size = min(need, self.capacity) if grown else need
         answer = self._ask(slot, label, size)
         if not isinstance(answer, Granted):
@@ -118,10 +135,15 @@ class LedgerAdmission:
 
     def flush(self) -> None:
         """Tell the ledger of ended cases whose slots got no new one."""
-        while self._ended:
-            lease = self.ledger.lease_of(self._ended.pop())
-            if lease is not None and lease.state is LeaseState.ACTIVE:
-                self.ledger.finish(lease)
+        for slot in list(self._ended):
+            lease = self.ledger.lease_of(slot)
+            try:
+                if lease is not None and lease.state is LeaseState.ACTIVE:
+                    self.ledger.finish(lease)
+            except (LedgerWriteError, LedgerBusyError) as exc:
+                self.trouble = str(exc)
+                return  # tried again with the next
+            self._ended.discard(slot)
 
     def gone(self, slot: str) -> None:
         """A dead process's memory comes back like an ended case's."""
@@ -153,4 +175,7 @@ class LedgerAdmission:
         if now >= self._next_settle:
             self._next_settle = now + _SETTLE_EVERY
             if any(lease.state is LeaseState.RELEASE_PENDING for lease in self.ledger.leases):
-                self.ledger.settle(time.monotonic())
+                try:
+                    self.ledger.settle(time.monotonic())
+                except (LedgerWriteError, LedgerBusyError) as exc:
+                    self.trouble = str(exc)

@@ -39,6 +39,9 @@ class Grant:
 class Admission(Protocol):
     """Who promises memory; the ledger of :mod:`pytest_paddleapi.gpu_admission` behind it."""
 
+    #: Why nothing can be promised at present, where that is not for want of memory.
+    trouble: str
+
     def need(self, estimate: int) -> int:
         """Admission bytes of a case with this estimated peak."""
 
@@ -393,6 +396,9 @@ class Engine:
     def _watch_pressure(self, now: float) -> None:
         waiting = len(self.queue)
         if self.admission.under_pressure(now, waiting=waiting if self._slots else 0, busy=self.busy):
+            if self.admission.trouble:
+                self.stop_reason = f"no case could start for long, {waiting} wait: {self.admission.trouble}"
+                return
             self.stop_reason = (
                 f"nothing ran and no case could start for long, {waiting} wait for memory that other processes hold. "
                 "Free the device, lower the --paddleapi-memory-limit of the other session, or raise "

@@ -64,7 +64,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[
             "no:rerunfailures",
             "-p",
             "no:hypothesispytest",
-            f"--paddleapi-ledger={ledger}",
+            *([] if any(arg.startswith("--paddleapi-ledger") for arg in args) else [f"--paddleapi-ledger={ledger}"]),
             timeout=timeout,
         )
         return Session(result, xml)

@@ -35,7 +35,7 @@ def test_every_kind_of_verdict_and_one_testcase_each(run: Run, configs: Configs,
     assert kinds['paddle.abs[Tensor([2, 3],"float32")]'] == []
     assert kinds['paddle.abs[Tensor([2],"float16")]'] == ["skipped"]
     assert "both refuse the call: Torch" in session.out
-    assert "nobody has written a rule" in session.out
+    assert "has no paddle.no_such_function" in session.out
 
 
 def test_properties_say_what_was_compared(run: Run, configs: Configs, workers: str) -> None:
@@ -73,6 +73,27 @@ def test_a_failure_names_difference_tolerance_config_and_command(
     )
     assert again.ret == pytest.ExitCode.TESTS_FAILED
     again.stdout.fnmatch_lines(["paddle_accuracy: *elements differ (*"])
+
+
+def test_a_failure_says_where_it_stands_and_how_it_was_run(run: Run, configs: Configs) -> None:
+    configs("c/a.txt", "# comment", INEXACT, UNSUPPORTED)
+    options = ("--paddleapi-bitwise", "--paddleapi-timeout=77", "--paddleapi-threads=1")
+    session = run("--paddleapi-configs=c", "--accuracy", *options, "-rs")
+    session.result.stdout.fnmatch_lines(
+        ["from: *a.txt:2", "reproduce: *--paddleapi-bitwise --paddleapi-timeout=77 --paddleapi-threads=1 *"]
+    )
+    session.result.stdout.fnmatch_lines(["SKIPPED [[]1] *a.txt:3: not_supported: *"])
+
+
+def test_a_misspelt_api_is_told_what_is_near(run: Run, configs: Configs) -> None:
+    wrong = [PASS.replace("abs", name) for name in ("abss", "Tensor.abss", "nn.functionl.relu")]
+    configs("a.txt", *wrong, PASS.replace("paddle.abs", "paddle.nn.ReLU"))
+    session = run("--paddleapi-configs=a.txt", "--accuracy", "-rs")
+    for guess in ("paddle.abs", "paddle.Tensor.abs", "paddle.nn.functional"):
+        assert f"did you mean {guess}" in session.out
+    assert "it is a class, and a config calls functions" in session.out
+    alone = run("--paddleapi-configs=a.txt", "--paddle-only", "-rs", "-k", "abss")
+    assert "did you mean paddle.abs" in alone.out
 
 
 def test_last_failed_reruns_what_failed_and_only_that(run: Run, configs: Configs, workers: str) -> None:

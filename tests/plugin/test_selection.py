@@ -40,7 +40,7 @@ def test_duplicates_and_skipped_text_are_counted_in_the_header(run: Run, configs
     configs("a.txt", "# comment", "", PASS, PASS.replace(" ", ""), "some text", "paddle")
     configs("b.txt", PASS, PASS_2)
     session = run("--paddleapi-configs=a.txt", "--paddleapi-configs=b.txt", "--accuracy", "--collect-only")
-    session.result.stdout.fnmatch_lines(["*2 configs in 2 files, left out: 2 duplicates, 2 lines that are no config*"])
+    session.result.stdout.fnmatch_lines(["*2 configs from 2 files, left out: 2 duplicates, 2 lines without a config*"])
 
 
 def test_path_that_matches_nothing_is_a_usage_error(run: Run) -> None:
@@ -70,7 +70,15 @@ def test_a_mode_without_configs_says_how_to_give_some(run: Run) -> None:
         ("--paddleapi-atol=-1", "atol"),
         ("--paddleapi-rtol=nan", "rtol"),
         ("--paddleapi-memory-limit=lots", "not a size"),
-        ("--paddleapi-tolerances=absent.yaml", "absent.yaml"),
+        ("--paddleapi-memory-limit=16", "is 16GiB meant?"),
+        ("--paddleapi-memory-limit=inf", "not a size"),
+        ("--paddleapi-seed=99999999999999999999999", "at most"),
+        ("--paddleapi-threads=100000000000000000000", "at most"),
+        ("--paddleapi-timeout=1e300", "at most"),
+        ("--paddleapi-tolerances=absent.yaml", "absent.yaml: No such file"),
+        ("--paddleapi-ledger=absent/ledger", "make the folder above it first"),
+        ("--paddleapi-ledger=a.txt", "a.txt"),
+        ("--paddleapi-config= ", "is empty"),
     ],
 )
 def test_wrong_option_values_are_usage_errors(run: Run, configs: Configs, option: str, word: str) -> None:
@@ -78,6 +86,78 @@ def test_wrong_option_values_are_usage_errors(run: Run, configs: Configs, option
     session = run("--paddleapi-configs=a.txt", "--accuracy", option)
     assert session.result.ret == pytest.ExitCode.USAGE_ERROR
     assert word in session.result.stderr.str()
+
+
+@pytest.mark.parametrize(
+    ("entry", "word"),
+    [
+        ("paddle.exp:float33: {atol: 1, rtol: 1}", "no dtype 'float33'; there are bfloat16"),
+        ("paddle.exp: {atol: much, rtol: 1}", "paddle.exp: Expected `float`"),
+        ("exp: {atol: 1, rtol: 1}", "must be a Paddle API"),
+    ],
+)
+def test_a_wrong_tolerance_is_named(
+    run: Run, configs: Configs, pytester: pytest.Pytester, entry: str, word: str
+) -> None:
+    configs("a.txt", PASS)
+    (pytester.path / "t.yaml").write_text(entry + "\n")
+    session = run("--paddleapi-configs=a.txt", "--accuracy", "--paddleapi-tolerances=t.yaml")
+    assert session.result.ret == pytest.ExitCode.USAGE_ERROR
+    assert word in session.result.stderr.str()
+
+
+def test_a_node_id_may_be_spelt_as_in_the_file(run: Run, configs: Configs) -> None:
+    long = f"paddle.concat([{', '.join([PASS.partition('(')[2][:-1]] * 12)}], )"
+    configs("a.txt", PASS, PASS_2, long)
+    for name in (f"{PASS[:-1]} , )", PASS.replace("(", "[", 1)[:-1].replace(" ", "") + "]", long):
+        session = run("--accuracy", f"a.txt::{name}", "--collect-only", "-q")
+        assert len(collected(session)) == 1, session.out
+        assert collected(session)[0].startswith(f"a.txt::{name.partition('(')[0].partition('[')[0]}[")
+
+
+@pytest.mark.parametrize("name", ["a::b.txt", "a[1].txt", "a\udcff.txt"])
+def test_a_file_that_can_have_no_node_ids_is_named(run: Run, configs: Configs, name: str, workers: str) -> None:
+    configs(f"c/{name}", PASS)
+    session = run("--accuracy", "--paddleapi-configs=c", workers)
+    assert session.result.ret == pytest.ExitCode.USAGE_ERROR
+    session.result.stderr.fnmatch_lines(["*can make no node ids for *rename it*"])
+
+
+def test_a_config_file_may_have_any_suffix(run: Run, configs: Configs, workers: str) -> None:
+    configs("cases.py", PASS, PASS_2)
+    limit = "--paddleapi-memory-limit=100MiB"
+    session = run("--accuracy", "--paddleapi-configs=cases.py", workers, limit)
+    assert list(session.verdicts().values()) == ["oversize", "oversize"]
+    assert set(run("--accuracy", "--paddleapi-configs=cases.py", workers).verdicts().values()) == {"pass"}
+
+
+def test_skip_marks_of_a_conftest_hold(run: Run, configs: Configs, pytester: pytest.Pytester, workers: str) -> None:
+    configs("a.txt", PASS, PASS_2)
+    pytester.makeconftest(
+        """
+        import pytest
+        def pytest_collection_modifyitems(items):
+            items[0].add_marker(pytest.mark.skip(reason="not today"))
+        """
+    )
+    session = run("--accuracy", "--paddleapi-configs=a.txt", workers, "-rs")
+    session.result.assert_outcomes(passed=1, skipped=1)
+    assert "skipped by a mark: not today" in session.out
+
+
+def test_a_folder_as_argument_is_told_the_option(run: Run, configs: Configs) -> None:
+    configs("c/a.txt", PASS)
+    session = run("--accuracy", "c")
+    assert session.result.ret == pytest.ExitCode.USAGE_ERROR
+    session.result.stderr.fnmatch_lines(["*below c: --paddleapi-configs=c"])
+
+
+def test_configs_of_the_command_line_are_counted(run: Run) -> None:
+    session = run("--accuracy", f"--paddleapi-config={PASS}", f"--paddleapi-config={PASS_2}", "-k", "abs")
+    session.result.assert_outcomes(passed=1, deselected=1)
+    session.result.stdout.fnmatch_lines(
+        ["*2 configs from the command line", "collected 2 items / 1 deselected / 1 selected"]
+    )
 
 
 def test_fixed_tolerance_options_clash_with_dtype_and_bitwise(run: Run, configs: Configs) -> None:

@@ -48,6 +48,13 @@ def print_much(mib: str) -> None:
     print("the very last line")
 
 
+def flood(mib: str, seconds: str) -> None:
+    """Print much and then nothing, so that all of it may have been trimmed away before the end."""
+    for _ in range(int(mib)):
+        os.write(1, b"x" * (1 << 20))
+    time.sleep(float(seconds))
+
+
 def grandchild(how: str, note: str) -> None:
     """Leave a process behind: in the group, or (``setsid``) in a session of its own, or orphaned twice over."""
     script = "import os,sys,time;open(sys.argv[1],'w').write(str(os.getpid()));time.sleep(600)"
@@ -81,6 +88,10 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     "say_and_die": say_and_die,
     "print_for_ever": print_for_ever,
     "print_much": print_much,
+    "flood": flood,
+    "damage": lambda: os.environ.__setitem__("DAMAGED", "1"),
+    "damaged": lambda: os.abort() if os.environ.get("DAMAGED") else None,
+    "closed": lambda: (os.closerange(3, 4096), time.sleep(60)),
     "grandchild": grandchild,
     "garbage": garbage,
     "hang": hang_in_c,

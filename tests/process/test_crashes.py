@@ -214,3 +214,31 @@ def test_a_case_may_take_as_long_as_it_needs_between_stages(light_slot: Supervis
     assert attempt.result.verdict is Verdict.PASS
     assert 0.5 <= attempt.seconds <= time.monotonic() - start
     assert attempt.result.seconds >= 0.5
+
+
+def test_a_process_that_closes_its_channel_and_stays_is_charged_to_its_side(light_slot: Supervisor) -> None:
+    """It is killed by us, so that nobody from outside is to blame."""
+    result = light_slot.run("paddle closed", timeout=50).result
+    assert result.verdict is Verdict.PADDLE_CRASH, result.text
+    assert "closed its channel" in result.text
+    assert light_slot.run("paddle pass").result.verdict is Verdict.PASS
+
+
+def test_a_case_that_dies_of_what_an_earlier_one_did_is_run_again(light_slot: Supervisor) -> None:
+    damaging = light_slot.run("paddle damage")
+    innocent = light_slot.run("paddle damaged")
+    assert innocent.result.verdict is Verdict.PASS
+    assert innocent.pid != damaging.pid
+    (note,) = innocent.result.measured.notes
+    assert "had run other cases" in note
+    assert "SIGABRT" in note
+
+
+def test_a_case_that_crashes_by_itself_is_a_crash_both_times(light_slot: Supervisor) -> None:
+    first = light_slot.run("paddle segfault")
+    assert first.result.verdict is Verdict.PADDLE_CRASH
+    assert light_slot.run("paddle pass").result.verdict is Verdict.PASS
+    second = light_slot.run("paddle segfault")
+    assert second.result.verdict is Verdict.PADDLE_CRASH
+    assert "SIGSEGV" in second.result.text
+    assert "light_runner.py" in second.stacks

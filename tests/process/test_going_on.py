@@ -94,3 +94,12 @@ def test_a_config_too_long_for_the_socket_is_not_sent_ahead(light_slot: Supervis
     second = light_slot.run(long, timeout=20)
     assert second.result.verdict is Verdict.PASS
     assert second.pid == first.pid
+
+
+def test_a_flood_of_output_stays_with_its_case(light_slot: Supervisor) -> None:
+    flood = "paddle flood 20 0.5"  # MiB, then seconds in which the worker trims
+    first = light_slot.run(flood, timeout=20, following=lambda: "paddle say out mine")
+    second = light_slot.run("paddle say out mine", timeout=20)
+    assert second.stdout == "mine\n"
+    assert "bytes left out" in first.stdout
+    assert first.stdout.count("x") < 200_000

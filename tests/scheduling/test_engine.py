@@ -25,6 +25,7 @@ class Memory:
     held: dict[str, int] = field(default_factory=dict)
     records: list[bool] = field(default_factory=list)
     deferrals: int = 0
+    trouble: str = ""
     stuck: float | None = None
 
     def need(self, estimate: int) -> int:
@@ -196,6 +197,15 @@ def test_a_late_or_repeated_result_changes_nothing(token: int) -> None:
 def test_the_concurrency_target_is_kept() -> None:
     engine = engine_for([1] * 9, Memory(slots=2), slots=4)
     assert len(engine.poll(0.0)) == 2
+
+
+def test_a_ledger_that_cannot_be_written_is_named_when_the_run_stops() -> None:
+    memory = Memory(trouble="ledger /full: No space left on device")
+    memory.held["somebody else"] = 95
+    engine = engine_for([10], memory, slots=1)
+    engine.poll(0.0)
+    engine.poll(600.0)
+    assert engine.stop_reason == "no case could start for long, 1 wait: ledger /full: No space left on device"
 
 
 def test_no_room_for_the_pressure_timeout_stops_the_run_with_a_reason() -> None:

@@ -177,12 +177,6 @@ def _support_problem(law: Law, values: torch.Tensor, what: str) -> str | None:
     if values.is_floating_point() and bool(values.isnan().any()):
         return f"{what}: {int(values.isnan().sum())} of {count} values are NaN"
     low, high = (_bound(b, values) for b in (law.low, law.high))
-    outside = (values < low) | (values > high)
-    if bool(outside.any()):
-        worst = values[outside][0].item()
-        return (
-            f"{what}: {int(outside.sum())} of {count} values lie outside the {law.name} distribution, such as {worst!r}"
-        )
     if law.discrete and values.is_floating_point():
         broken = values.double() != values.double().round()
         if bool(broken.any()):
@@ -191,6 +185,12 @@ def _support_problem(law: Law, values: torch.Tensor, what: str) -> str | None:
                 f"{what}: {int(broken.sum())} of {count} values are no whole numbers, which the {law.name} "
                 f"distribution gives only, such as {worst!r}"
             )
+    outside = (values < low) | (values > high)
+    if bool(outside.any()):
+        worst = values[outside][0].item()
+        return (
+            f"{what}: {int(outside.sum())} of {count} values lie outside the {law.name} distribution, such as {worst!r}"
+        )
     return None
 
 

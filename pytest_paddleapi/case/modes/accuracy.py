@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from ...process.messages import Stage, Verdict
+from ..callables import ClosedApiError, MissingApiError, paddle_function
 from ..compare.comparison import Comparison, Observer
 from ..paddle_side import PaddleCall
 from ..prepared import PreparedCase
@@ -17,6 +19,8 @@ from ..results import SideResult, first_line
 from ..tensors import leaves, to_torch
 from ..torch_side import convert_named, run_torch
 from .base import Enter, Judgement, judge_exception
+
+_HOW_TO = "docs/adding-an-api.md in the plugin's repository tells how"
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,16 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
 
 
 def _no_reference(api: str, found: NoReference | Reference | None) -> Judgement:
-    why = found.why if isinstance(found, NoReference) else "nobody has written a rule yet (docs/adding-an-api.md)"
+    if isinstance(found, NoReference):
+        why = found.why
+    else:
+        try:
+            is_class = inspect.isclass(paddle_function(api))
+        except (MissingApiError, ClosedApiError) as exc:
+            return Judgement(Verdict.CONFIG_CONVERT, str(exc))
+        why = (
+            "it is a class, and a config calls functions" if is_class else f"nobody has written a rule yet ({_HOW_TO})"
+        )
     return Judgement(Verdict.CONFIG_CONVERT, f"no Torch reference for {api}: {why}")
 
 

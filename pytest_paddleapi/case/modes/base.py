@@ -8,7 +8,8 @@ from typing import Protocol
 
 from ...process import fatal
 from ...process.messages import Measured, Stage, Verdict
-from ..prepared import MissingApiError, PreparedCase
+from ..callables import ClosedApiError, MissingApiError
+from ..prepared import PreparedCase
 from ..results import error_text
 
 Enter = Callable[[Stage], None]
@@ -45,6 +46,8 @@ def judge_exception(exc: BaseException, stage: Stage, side: str) -> Judgement:
     if stage is Stage.PADDLE:
         if isinstance(exc, MissingApiError):
             return Judgement(Verdict.NOT_SUPPORTED, str(exc))
+        if isinstance(exc, ClosedApiError):
+            return Judgement(Verdict.NOT_COMPARABLE, str(exc))
         if fatal.is_unsupported(str(exc)):
             return Judgement(Verdict.NOT_SUPPORTED, f"{side}: {text}")
         return Judgement(Verdict.PADDLE_ERROR, f"{side} raised {text}")

@@ -118,6 +118,8 @@ def variable_length_memory_efficient_attention(
     scores = wide(query) @ k.transpose(-1, -2) * (scale or 1.0 / math.sqrt(size))
     total = k.shape[2]
     if mask is not None:
+        if mask.shape[0] != batch:
+            raise ValueError(f"the mask is for a batch of {mask.shape[0]}, the query's is {batch}")
         scores = scores + additive(mask)[:, :, :length, :total]
     columns = torch.arange(total)
     if causal:

@@ -103,7 +103,8 @@ without_reference(
         "autocast check_shape disable_compat disable_signal_handler disable_static enable_compat enable_static "
         "get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_cuda_rng_state get_default_dtype "
         "get_flags get_rng_state in_dynamic_mode is_autocast_enabled is_grad_enabled manual_seed seed "
-        "set_cuda_rng_state set_default_dtype set_flags set_printoptions set_rng_state",
+        "enable_grad no_grad set_cuda_rng_state set_grad_enabled set_default_dtype set_flags set_printoptions "
+        "set_rng_state",
     ),
     why="it reads or changes the state of the process",
 )
