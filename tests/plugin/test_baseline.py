@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_paddleapi.results.baseline import read_baseline
+
 from .conftest import INEXACT, PASS, PASS_2, UNPARSED, UNSUPPORTED, Session
 
 Run = Callable[..., Session]
@@ -100,3 +102,14 @@ def test_usage_errors(run: Run, configs: Configs, options: list[str], message: s
     session = run(*BITWISE, *options, "-n0")
     assert session.result.ret == pytest.ExitCode.USAGE_ERROR
     session.result.stderr.fnmatch_lines([message])
+
+
+SHIPPED = Path(__file__).parents[2] / "example_configs" / "known_differences.baseline"
+
+
+def test_the_known_differences_of_this_paddle_are_as_listed(run: Run, configs: Configs) -> None:
+    known = read_baseline(SHIPPED)
+    configs("a.txt", *(entry.config for entry in known.entries.values()))
+    session = run("--accuracy", "--paddleapi-configs=a.txt", f"--paddleapi-baseline={SHIPPED}", "-n2")
+    assert session.result.ret == pytest.ExitCode.OK, session.out
+    session.result.assert_outcomes(xfailed=len(known.entries))
