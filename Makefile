@@ -33,7 +33,7 @@ test: test-main test-oldest
 # The built wheel is what is tested: it is installed over the editable project.
 test-main: $(STAMP) wheel
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps dist/*.whl
-	$(BIN)/python -m pytest -m "not slow and not soak"; code=$$?; \
+	$(BIN)/python -m pytest -n auto -m "not slow and not soak"; code=$$?; \
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps --editable .; exit $$code
 
 # The plugin's own tests against the oldest supported pytest and xdist, in an environment that borrows
@@ -45,7 +45,7 @@ test-oldest: $(STAMP) wheel
 	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" \
 		> $$($(OLDEST)/bin/python -c "import site; print(site.getsitepackages()[0])")/zz_main.pth
 	$(OLDEST)/bin/python -m pytest --version
-	$(OLDEST)/bin/python -m pytest tests/plugin -m "not slow and not soak"
+	$(OLDEST)/bin/python -m pytest tests/plugin -n auto -m "not slow and not soak"
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m "slow"
