@@ -74,6 +74,8 @@ def paddle_function(api: str) -> Any:
         ClosedApiError: it is none of Paddle's own functions of tensors.
     """
     parts = api.split(".")
+    if parts[:-1] == ["paddle", "Tensor"]:
+        return tensor_method(parts[-1])
     inside = ".".join(parts[1:])
     if parts[0] != "paddle" or any(inside == name or inside.startswith(f"{name}.") for name in CLOSED):
         raise ClosedApiError(f"{api} is not called from a config: it could change files or the process, or run code")
@@ -111,7 +113,7 @@ def _is_paddles(found: Any) -> bool:
 def tensor_method(name: str) -> Any:
     """The method or operator ``paddle.Tensor.`` ``name``.
 
-    Not by :func:`paddle_function`: a dunder of Tensor may live in a metaclass, or be Python's own.
+    Looked up on the class alone: a dunder of Tensor may live in a metaclass, or be Python's own.
 
     Raises:
         MissingApiError: there is none in this build.

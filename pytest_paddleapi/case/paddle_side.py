@@ -10,7 +10,7 @@ import paddle
 import torch
 
 from .adapters.registry import find_adapter
-from .callables import paddle_function, tensor_method
+from .callables import paddle_function
 from .dtypes import CARRIER, paddle_value, torch_dtype
 from .gauges import gauge_cotangent
 from .prepared import PreparedCase
@@ -45,7 +45,7 @@ class PaddleCall:
         values = {name: convert_named(name, value, self._argument) for name, value in case.values.items()}
         adapter = find_adapter(case.api)
         args, kwargs = case.binding.split(adapter.arguments(values))
-        function = _callable(case.api, args, kwargs)
+        function = paddle_function(case.api)
         self.outputs = adapter.results(function(*args, **kwargs))
         self.changed = {name: values[name] for name in case.mutates if name in values}
 
@@ -107,13 +107,6 @@ class PaddleCall:
     def result(self) -> SideResult:
         """The results as Torch tensors on the host."""
         return SideResult(map_leaves(self.outputs, _to_torch), map_leaves(self.changed, _to_torch))
-
-
-def _callable(api: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    prefix, _, name = api.rpartition(".")
-    if prefix != "paddle.Tensor":
-        return paddle_function(api)
-    return tensor_method(name)
 
 
 def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:

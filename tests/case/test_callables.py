@@ -46,6 +46,8 @@ def test_closed(api: str) -> None:
 @pytest.mark.parametrize(
     ("api", "found"),
     [
+        ("paddle.Tensor.__sub__", paddle.Tensor.__sub__),
+        ("paddle.Tensor.abs", paddle.Tensor.abs),
         ("paddle.abs", paddle.abs),
         ("paddle.nn.functional.relu", paddle.nn.functional.relu),
         ("paddle.tensor.random.uniform", paddle.uniform),
