@@ -87,6 +87,8 @@ class _Process:
     channel: Channel[FromCase]
     #: Cases that it has run.
     served: int = 0
+    #: It closed its channel, did not exit, and was killed for it.
+    put_down: bool = False
 
     @property
     def token(self) -> int:
@@ -132,8 +134,6 @@ class Supervisor:
         self._stdout, self._stderr, self._stacks = OutputFile(), OutputFile(), OutputFile()
         self._progress = Progress()
         self._closed = False
-        #: Of the process that closed its channel, did not exit, and was killed for it.
-        self._put_down_token = 0
         self._killed: str | None = None
         #: How the last launcher ended, as ``Popen`` says it.
         self._launcher_code = 0
@@ -472,7 +472,7 @@ class Supervisor:
     def _after_death(self, died: CaseDied | None, request: RunCase, process: _Process) -> CaseResult:
         """The result of a case whose process died without one."""
         stage = self._stage(request)
-        if died is not None and self._put_down_token == process.token:
+        if died is not None and process.put_down:
             text = f"the case process closed its channel {where(stage)}, did not exit, and was killed"
             return CaseResult(request.token, side_verdict(stage), text)
         if died is not None and self._progress.stage_of(request.token) is None:
@@ -514,7 +514,7 @@ class Supervisor:
                     self.life.retire()
                 break
             if waited > _EXIT_SECONDS:
-                self._put_down_token = process.token
+                process.put_down = True
                 launcher.signal_case(process.token, signal.SIGKILL, group=True)
             poll.poll(50)
         if died is not None:
