@@ -18,7 +18,6 @@ from _pytest.skipping import evaluate_skip_marks
 
 from . import junit
 from .config.manifest import COMMAND_LINE, Case, Manifest
-from .config.parse import parse_call
 from .config.sizes import estimate_host_bytes
 from .devices.host import HostDevice
 from .gpu_admission import AdmissionRules, LedgerError
@@ -28,6 +27,7 @@ from .options import MODES, RunOptions, worker_count
 from .process.errors import StartError
 from .process.messages import CaseResult
 from .process.supervisor import Supervisor
+from .process.wire import pack_text, unpack_call
 from .reporting import AttemptInfo, make_report
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
@@ -137,7 +137,7 @@ class PaddleApiSession:
         case = self._case(nodeid)
         if case is None or case.error is not None:
             return 0
-        return estimate_host_bytes(parse_call(case.text))
+        return estimate_host_bytes(unpack_call(pack_text(case.canonical)))
 
     def make_scheduler(self) -> CaseScheduling:
         """The scheduler of this session's workers."""

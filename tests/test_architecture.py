@@ -41,7 +41,7 @@ TOP = {
     "__main__",
 }
 #: What ``case/`` may use of ``process/``.
-CASE_FROM_PROCESS = {"messages", "fatal"}
+CASE_FROM_PROCESS = {"messages", "fatal", "wire"}
 
 
 def modules() -> list[Path]:

@@ -11,6 +11,7 @@ import torch
 from ..config import ConfigSyntaxError, parse_call
 from ..process import fatal
 from ..process.messages import CaseOptions, CaseResult, Mode, RunCase, Stage, Verdict
+from ..process.wire import unpack_call
 from .inputs.registry import InputError
 from .modes.accuracy import run_accuracy
 from .modes.base import Judgement, ModeRunner
@@ -89,7 +90,7 @@ class CaseRunner:
 
     def _judge(self, request: RunCase, enter: Callable[[Stage], None]) -> Judgement:
         try:
-            call = parse_call(request.config)
+            call = unpack_call(request.packed) if request.packed else parse_call(request.config)
         except ConfigSyntaxError as exc:
             return Judgement(Verdict.CONFIG_PARSE, str(exc))
         enter(Stage.INPUTS)

@@ -87,7 +87,8 @@ class RunCase(msgspec.Struct, frozen=True, tag="run"):
     ``lease_bytes`` is what the ledger promised (0: no limit); ``whole_device`` says that it is all
     that the device can give, so that running out of it is final. ``after`` names an attempt that still runs
     when this is sent: the process begins at once if that one passes without printing anything, and says so
-    in its result (``goes_on``); otherwise it forgets this request.
+    in its result (``goes_on``); otherwise it forgets this request. ``packed`` is the config as
+    :func:`.wire.pack_call` gives it, which spares the case process the parsing.
     """
 
     token: int
@@ -95,6 +96,7 @@ class RunCase(msgspec.Struct, frozen=True, tag="run"):
     lease_bytes: int = 0
     whole_device: bool = True
     after: int = 0
+    packed: bytes = b""
 
 
 class Measured(msgspec.Struct, frozen=True, omit_defaults=True):

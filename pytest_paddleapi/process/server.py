@@ -28,8 +28,9 @@ from .progress import Progress
 #: frameworks: 7 MiB with one thread, 22 MiB more with a second one; and for a moment 125 MiB while Paddle loads MKL,
 #: which has to be relocated as a whole.
 _SLACK, _SLACK_PER_THREAD = 192 << 20, 32 << 20
-#: Seconds; with everything frozen that was there before, a collection takes a tenth of a millisecond.
-_SLOW_COLLECTION = 0.0005
+#: Seconds; with everything frozen that was there before, a collection takes 20 µs. Paddle 3.3.1 leaks a list for each
+#: tensor that is made of an array, so it gets slower with every case.
+_SLOW_COLLECTION = 0.0001
 #: C's ``setvbuf`` mode for line buffering, in glibc and musl.
 _IOLBF = 1
 #: Longer texts are cut, so that a result always fits a frame.

@@ -32,6 +32,7 @@ from .output import OutputFile
 from .progress import Progress
 from .slot import SlotLife, SlotState, StartRules
 from .stacks import case_stack, collect_stacks
+from .wire import pack_text
 
 #: Limit of each phase of a start: imports, then preparing the device.
 START_SECONDS = 180.0
@@ -163,6 +164,9 @@ class Supervisor:
     def _child_environment(self) -> dict[str, str]:
         threads = str(self.options.threads or 1)
         return {
+            # Intel's OpenMP lets idle threads spin for 200 ms after each parallel region, which with small cases is
+            # always: they take the core that this process, or another slot, could use.
+            "OMP_WAIT_POLICY": "passive",
             **os.environ,
             "FLAGS_use_system_allocator": "1",
             "NVIDIA_TF32_OVERRIDE": "0",
@@ -340,7 +344,9 @@ class Supervisor:
                 self.ensure_ready()
                 self.life.case_begins()
                 self._token += 1
-                sent = _Sent(RunCase(self._token, config, lease_bytes, whole_device), time.monotonic())
+                now = time.monotonic()
+                request = RunCase(self._token, config, lease_bytes, whole_device, packed=pack_text(config))
+                sent = _Sent(request, now)
             else:
                 sent = ahead
             attempt = self._attempt(sent, timeout, following, send=ahead is None, last=sending == _SENDINGS)
@@ -418,7 +424,7 @@ class Supervisor:
             return None
         self._token += 1
         lease, after = before.request, before.request.token
-        ahead = RunCase(self._token, config, lease.lease_bytes, lease.whole_device, after)
+        ahead = RunCase(self._token, config, lease.lease_bytes, lease.whole_device, after, pack_text(config))
         return ahead if self._was_sent(process, ahead, before.at + timeout) else None
 
     def _was_sent(self, process: _Process, request: RunCase, deadline: float) -> bool:

@@ -51,6 +51,11 @@ def compare_elements(actual: torch.Tensor, expected: torch.Tensor, tolerance: To
         return _summary(actual, expected, difference, expected.to(torch.float64).abs(), bad)
     difference = (actual - expected).abs()
     size = expected.abs()
+    largest = float(difference.max())
+    if math.isfinite(largest) and not bool((difference > tolerance.atol + tolerance.rtol * size).any()):
+        # Every pair is finite, and it holds: nearly always so, and in half the time of what follows.
+        relative = torch.nan_to_num(difference.div_(size), nan=0.0, posinf=math.inf)
+        return PairResult(elements, 0, largest, float(relative.max()))
     same = (actual == expected) | _both_nan(actual, expected)
     difference = torch.where(same, torch.zeros_like(difference), difference)
     # Negated, so that a NaN or infinite difference is bad.
