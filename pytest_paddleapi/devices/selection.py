@@ -1,15 +1,16 @@
 """Which of the devices in sight a session uses, and how many workers share each: the device options, checked.
 
-Pure: option values and a registry's :class:`~pytest_paddleapi.devices.registry.Selection` in, a plan out.
+:func:`select_kind` asks a registry; the rest is pure: option values and what the registry found in, a plan out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .model import Device, DeviceError, DeviceKind
+from .registry import DeviceRegistry, Selection
 
 __all__ = [
     "MOST_WORKERS",
@@ -18,6 +19,7 @@ __all__ = [
     "DevicePlan",
     "parse_gpu_ids",
     "plan_devices",
+    "select_kind",
 ]
 
 #: In all. More case processes than this do not fit a host: each has both frameworks in memory.
@@ -78,6 +80,18 @@ class DevicePlan:
     def workers(self) -> int:
         """How many case processes there can be in all; at most :data:`MOST_WORKERS`."""
         return len(self.groups) * self.workers_per_group
+
+
+def select_kind(registry: DeviceRegistry, name: str = "auto", environ: Mapping[str, str] | None = None) -> Selection:
+    """The kind of ``--paddleapi-device=NAME`` and its devices: :meth:`~.registry.DeviceRegistry.select`.
+
+    Raises:
+        DeviceOptionError: no kind is called so, or it has no device; the message says which kinds there are, or why.
+    """
+    try:
+        return registry.select(name, environ)
+    except DeviceError as exc:
+        raise DeviceOptionError(_DEVICE, str(exc)) from exc
 
 
 def parse_gpu_ids(text: str) -> tuple[int, ...] | None:

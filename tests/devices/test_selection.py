@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pytest_paddleapi.devices.host import KIND as HOST
 from pytest_paddleapi.devices.host import HostDevice
 from pytest_paddleapi.devices.model import Device, DeviceError, Holder, MemoryReading, Probe
+from pytest_paddleapi.devices.registry import DeviceRegistry
 from pytest_paddleapi.devices.selection import (
     MOST_WORKERS,
     DeviceOptionError,
@@ -19,6 +20,7 @@ from pytest_paddleapi.devices.selection import (
     DevicePlan,
     parse_gpu_ids,
     plan_devices,
+    select_kind,
 )
 
 
@@ -72,6 +74,19 @@ def refusal(devices: Sequence[Device] = EIGHT, unusable: Sequence[tuple[str, str
     assert isinstance(caught.value, DeviceError)
     assert str(caught.value).startswith(f"{caught.value.option}: ")
     return str(caught.value)
+
+
+class TestKind:
+    def test_is_chosen_by_name_or_by_itself(self) -> None:
+        registry = DeviceRegistry({"cpu": HOST})
+        assert select_kind(registry).kind is select_kind(registry, "cpu", {}).kind is HOST
+
+    def test_that_is_not_known_is_named_with_those_that_are(self) -> None:
+        with pytest.raises(DeviceOptionError) as caught:
+            select_kind(DeviceRegistry({"cpu": HOST}), "cpy", {})
+        assert str(caught.value) == (
+            "--paddleapi-device: no kind of device is called 'cpy'; there are: auto, cpu. Did you mean 'cpu'?"
+        )
 
 
 class TestIds:

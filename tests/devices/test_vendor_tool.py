@@ -46,19 +46,18 @@ class TestRun:
         assert run(program) == "C de_DE\n"
 
     def test_one_that_hangs_is_killed_with_what_it_started(self, program: Program) -> None:
-        program.does("sleep 600 &\necho $! > child\nwait")
         program.does(f"sleep 600 &\necho $! > '{program.folder}/child'\nwait")
         started = time.monotonic()
-        with pytest.raises(DeviceReadingTimeoutError, match=r"chip 0: .*chip-smi did not answer within 0.5 s"):
-            run(program, 0.5)
-        assert time.monotonic() - started < 10
+        with pytest.raises(DeviceReadingTimeoutError, match=r"chip 0: .*chip-smi did not answer within 2 s"):
+            run(program, 2.0)
+        assert time.monotonic() - started < 30
         assert gone(program.pids[0])
         assert gone(int((program.folder / "child").read_text()))
 
     def test_one_that_closes_its_output_and_hangs_is_killed(self, program: Program) -> None:
         program.does("exec >&- 2>&-\nsleep 600")
         with pytest.raises(DeviceReadingTimeoutError):
-            run(program, 0.5)
+            run(program, 2.0)
         assert gone(program.pids[0])
 
     def test_what_it_leaves_in_the_background_is_killed(self, program: Program) -> None:
@@ -129,8 +128,8 @@ class TestSharing:
     def test_the_age_counts_from_the_start_of_a_slow_tool(self, program: Program, clock: Clock) -> None:
         tool = VendorTool([str(program.path)], keep=0.2, environ=program.environ())
         program.does("sleep 0.3\necho slow")
-        before = time.monotonic()
-        assert tool.read("chip 0")[1] < before + 0.2
+        _, taken = tool.read("chip 0")
+        assert time.monotonic() - taken >= 0.3
         tool.read("chip 0")
         assert len(program.pids) == 2
 
