@@ -36,7 +36,7 @@ class HostDevice:
         self._looked = float("-inf")
         self.uuid = f"host-{self._boot_id()}"
         self.index = 0
-        self.model = platform.processor() or platform.machine() or "cpu"
+        self.model = platform.machine() or "cpu"  # processor() would start a program to find out
 
     def __repr__(self) -> str:
         return f"HostDevice({self.uuid!r}, memory_limit={self.memory_limit})"

@@ -20,6 +20,7 @@ __all__ = [
     "Holder",
     "MemoryReading",
     "Probe",
+    "paddle_names",
 ]
 
 
@@ -66,11 +67,15 @@ class MemoryReading:
 
     ``free`` is what a process could still allocate, whoever holds the rest. ``held`` has, of the processes
     asked about, those whose part could be measured; one that is missing is unknown, not zero.
+
+    ``taken`` is when it was measured (seconds of ``time.monotonic``, a lower bound) where that was not within the
+    call: see :meth:`Device.read`. Two readings with one ``taken`` are one measurement, and show no change.
     """
 
     total: int
     free: int
     held: Mapping[Holder, int] = field(default_factory=dict)
+    taken: float | None = None
 
 
 @runtime_checkable
@@ -92,6 +97,10 @@ class Device(Protocol):
 
     def read(self, holders: Sequence[Holder] = ()) -> MemoryReading:
         """Measure now; never an old value.
+
+        The one exception are devices that only a vendor's command line tool can measure. It takes long and tells
+        of all devices at once, so its table is shared by them and read at most every 2 s. Such a reading says in
+        ``taken`` when it was measured, and is at most 2 s old (or was measured for this very call).
 
         ``free`` and ``held`` must fit each other: no byte may stand in both, though it may be missing from both.
         Drivers tell them one after the other, and memory moves meanwhile;
@@ -134,6 +143,8 @@ class DeviceKind(Protocol):
         May hang where a driver hangs; the caller limits the time. Returns, rather than raises, why not.
         """
 
+    # A device may have a ``paddle_name`` of its own, which goes before this kind's: see :func:`paddle_names`.
+
     def visible(self, devices: Sequence[Device]) -> str:
         """The value of the visibility variable that shows just these devices, in this order."""
 
@@ -142,3 +153,15 @@ class DeviceKind(Protocol):
 
     def torch_device(self, position: int) -> str:
         """Torch's name of the ``position``-th visible device, such as ``cuda:0``."""
+
+
+def paddle_names(kind: DeviceKind, devices: Sequence[Device]) -> tuple[str, ...]:
+    """What Paddle calls ``devices`` in a process to which the visibility variable shows just these, in this order.
+
+    Most kinds count what is visible. Where hiding does not make Paddle count anew (custom devices), each device has
+    a ``paddle_name`` attribute.
+    """
+    return tuple(
+        str(getattr(device, "paddle_name", None) or kind.paddle_device(position))
+        for position, device in enumerate(devices)
+    )

@@ -1,8 +1,8 @@
 """NVIDIA GPUs through NVML, the library behind ``nvidia-smi``.
 
 NVML numbers GPUs by PCI bus; CUDA may number them by speed. So a GPU is known by its UUID here, and the
-visibility variable of a case process holds UUIDs. A MIG instance has a UUID too and is a device of its own when
-the outer ``CUDA_VISIBLE_DEVICES`` names it.
+visibility variable of a case process holds UUIDs. A MIG instance has a UUID too and is a device of its own; the
+GPU that it is a part of is none then (see :mod:`~pytest_paddleapi.devices.nvidia_listing`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from .model import Device, DeviceLostError, DeviceReadingError, Holder, MemoryReading, Probe
+from .nvidia_listing import VISIBLE, list_gpus, visible_parts
 from .processes import identify
 from .readings import TimedReader, bracketed
 
 __all__ = ["KIND", "NvidiaDevice", "NvidiaKind"]
 
 T = TypeVar("T")
-
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 #: In place of a size; below every size, so that the least of several looks stays unknown.
 _UNKNOWN = -1
@@ -69,7 +68,7 @@ class NvidiaDevice:
         except (pynvml.NVMLError_GpuIsLost, pynvml.NVMLError_ResetRequired) as exc:
             raise DeviceLostError(self.uuid, f"{exc}") from exc
         except pynvml.NVMLError_NoPermission as exc:
-            why = f"{exc}; on a GPU with MIG enabled, name a MIG instance by its UUID in {_VISIBLE} instead"
+            why = f"{exc}; on a GPU with MIG enabled, name a MIG instance by its UUID in {VISIBLE} instead"
             raise DeviceReadingError(self.uuid, why) from exc
         except pynvml.NVMLError as exc:
             self._handle = None  # it may be stale after a driver reset; the next reading asks for a new one
@@ -124,14 +123,14 @@ def _ours(by_pid: Mapping[int, int], holders: Sequence[Holder]) -> dict[Holder, 
 
 
 class NvidiaKind:
-    """GPUs that NVML can see and the outer ``CUDA_VISIBLE_DEVICES`` leaves in sight."""
+    """GPUs that NVML can see and the outer ``CUDAVISIBLE_DEVICES`` leaves in sight."""
 
     name = "nvidia"
     priority = 100
-    visibility_variable: str | None = _VISIBLE
+    visibility_variable: str | None = VISIBLE
 
     def probe(self, environ: Mapping[str, str]) -> Probe:
-        """Initialise NVML and list the GPUs, in the order of ``CUDA_VISIBLE_DEVICES`` where that is set."""
+        """Initialise NVML and list the GPUs, in the order of ``CUDAVISIBLE_DEVICES`` where that is set."""
         try:
             import pynvml
         except ImportError as exc:
@@ -145,14 +144,15 @@ class NvidiaKind:
             return Probe(why_not=f"{exc}; the driver was updated while loaded: reload its modules or reboot")
         except pynvml.NVMLError as exc:
             return Probe(why_not=f"NVML: {exc}")
-        devices, unusable = _enumerate(count)
-        listed = environ.get(_VISIBLE)
+        listing = list_gpus(count)
+        listed = environ.get(VISIBLE)
         if listed is None:
-            chosen, refused = list(devices.values()), ""
+            chosen, refused = listing.usable(), ""
         else:
-            chosen, refused = _visible_devices(listed, devices)
-        why_not = "" if chosen else refused or "NVML lists no GPU that can be used"
-        return Probe(tuple(chosen), why_not, tuple(unusable))
+            chosen, refused = visible_parts(listed, listing)
+        nothing = "; ".join(why for _, why in listing.unusable) or "NVML lists no GPU that can be used"
+        devices = tuple(NvidiaDevice(part.uuid, part.index, part.model) for part in chosen)
+        return Probe(devices, "" if devices else refused or nothing, tuple(listing.unusable))
 
     def visible(self, devices: Sequence[Device]) -> str:
         """UUIDs, so that it does not matter in which order CUDA counts."""
@@ -165,64 +165,6 @@ class NvidiaKind:
     def torch_device(self, position: int) -> str:
         """So does Torch."""
         return f"cuda:{position}"
-
-
-def _enumerate(count: int) -> tuple[dict[int, NvidiaDevice], list[tuple[str, str]]]:
-    import pynvml
-
-    devices: dict[int, NvidiaDevice] = {}
-    unusable: list[tuple[str, str]] = []
-    for index in range(count):
-        try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            uuid, model = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
-        except pynvml.NVMLError as exc:
-            unusable.append((f"GPU {index}", f"{exc}"))
-        else:
-            devices[index] = NvidiaDevice(_text(uuid), index, _text(model))
-    return devices, unusable
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value  # bytes before nvidia-ml-py 11.515
-
-
-def _visible_devices(listed: str, devices: Mapping[int, NvidiaDevice]) -> tuple[list[NvidiaDevice], str]:
-    """What CUDA would make of ``CUDA_VISIBLE_DEVICES``, and why it would see nothing if so.
-
-    CUDA takes indices and (abbreviated) UUIDs up to the first that it does not know, and nothing at all where one
-    stands twice (CUDA Programming Guide, "CUDA Environment Variables"). Indices are taken in PCI order.
-    """
-    chosen: list[NvidiaDevice] = []
-    for token in listed.split(","):
-        device = _named(token.strip(), devices)
-        if device is None:
-            break
-        if any(device.uuid == other.uuid for other in chosen):
-            return [], f"{_VISIBLE}={listed!r} names {device.uuid} twice, so CUDA sees no device"
-        chosen.append(device)
-    return chosen, "" if chosen else f"{_VISIBLE}={listed!r} hides every GPU"
-
-
-def _named(token: str, devices: Mapping[int, NvidiaDevice]) -> NvidiaDevice | None:
-    if token.isascii() and token.isdigit():
-        return devices.get(int(token))
-    if token.startswith("MIG-"):
-        return _mig_instance(token)
-    matches = [device for device in devices.values() if token.startswith("GPU-") and device.uuid.startswith(token)]
-    return matches[0] if len(matches) == 1 else None
-
-
-def _mig_instance(uuid: str) -> NvidiaDevice | None:
-    """A MIG instance, kept by the handle that its UUID gives: by index NVML refuses it without privileges."""
-    import pynvml
-
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        model = _text(pynvml.nvmlDeviceGetName(handle))
-    except pynvml.NVMLError:
-        return None
-    return NvidiaDevice(uuid, -1, model)
 
 
 KIND = NvidiaKind()

@@ -25,7 +25,7 @@ __all__ = ["ENTRY_POINT_GROUP", "DeviceRegistry", "PassedOver", "Selection", "de
 ENTRY_POINT_GROUP = "pytest_paddleapi.devices"
 
 #: Our own kinds: the name and the module whose ``KIND`` it is.
-_OWN = {"nvidia": "nvidia", "cpu": "host"}
+_OWN = {"nvidia": "nvidia", "xpu": "xpu", "iluvatar": "iluvatar", "custom": "custom", "cpu": "host"}
 
 
 @dataclass(frozen=True, slots=True)

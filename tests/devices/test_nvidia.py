@@ -40,7 +40,10 @@ class Gpu:
     name: str = "NVIDIA H200"
     #: NVML error by function name.
     errors: dict[str, int] = field(default_factory=dict)
+    #: It is a MIG instance, not a GPU.
     mig: bool = False
+    #: UUIDs of a GPU's own instances by NVML's number; None where it is not in MIG mode.
+    instances: dict[int, str] | None = None
 
 
 class FakeLibrary:
@@ -106,6 +109,19 @@ class FakeLibrary:
     def _nvmlDeviceGetName(self, handle: Any, text: Any, length: Any) -> int:
         text.value = self._gpu(handle).name.encode()
         return 0
+
+    def _nvmlDeviceGetMigMode(self, handle: Any, current: Any, pending: Any) -> int:
+        current._obj.value = pending._obj.value = self._gpu(handle).instances is not None
+        return 0
+
+    def _nvmlDeviceGetMaxMigDeviceCount(self, handle: Any, count: Any) -> int:
+        count._obj.value = 7
+        return 0
+
+    def _nvmlDeviceGetMigDeviceHandleByIndex(self, handle: Any, number: Any, instance: Any) -> int:
+        uuid = (self._gpu(handle).instances or {}).get(number.value)
+        places = [place for place, gpu in enumerate(self.gpus) if gpu.uuid == uuid]
+        return self._set_handle(instance, places[0]) if places else pynvml.NVML_ERROR_NOT_FOUND
 
     def _nvmlDeviceGetMemoryInfo(self, handle: Any, memory: Any) -> int:
         gpu = self._gpu(handle)
@@ -336,6 +352,92 @@ class TestOuterVisibility:
 
     def test_an_unknown_mig_instance_hides_the_rest(self, library: FakeLibrary) -> None:
         assert probed({"CUDA_VISIBLE_DEVICES": "0,MIG-none,1"}) == ["GPU-aaaa-1"]
+
+
+@pytest.fixture
+def mig(library: FakeLibrary) -> FakeLibrary:
+    """GPU 1 of three is cut into two instances, numbers 0 and 5 of NVML."""
+    for uuid, size in (("MIG-1111", 18 * GIB), ("MIG-1234", 35 * GIB)):
+        library.gpus.append(Gpu(uuid, total=size, free=size - GIB, name="NVIDIA H200 MIG", mig=True))
+    library.gpus[1].instances = {0: "MIG-1111", 5: "MIG-1234"}
+    library.gpus[1].errors["nvmlDeviceGetMemoryInfo"] = pynvml.NVML_ERROR_NO_PERMISSION
+    return library
+
+
+class TestMig:
+    def test_the_instances_are_devices_and_their_gpu_is_none(self, mig: FakeLibrary) -> None:
+        found = KIND.probe({})
+        assert [(device.uuid, device.index) for device in found.devices] == [
+            ("GPU-aaaa-1", 0),
+            ("GPU-abcd-3", 2),
+            ("MIG-1111", 3),
+            ("MIG-1234", 4),
+        ]
+        assert found.unusable == (("GPU 1", "MIG is enabled, so only its instances can be used"),)
+        assert found.devices[3].read() == MemoryReading(35 * GIB, 34 * GIB, {})
+        assert KIND.visible(found.devices[2:3]) == "MIG-1111"
+
+    def test_a_gpu_without_instances_says_how_to_get_on(self, mig: FakeLibrary) -> None:
+        mig.gpus[1].instances = {}
+        found = KIND.probe({})
+        assert [device.index for device in found.devices] == [0, 2]
+        assert "nvidia-smi mig -cgi" in found.unusable[0][1]
+
+    def test_no_device_but_a_gpu_without_instances_is_a_reason(self, mig: FakeLibrary) -> None:
+        mig.gpus[:] = [Gpu("GPU-bbbb-2", instances={})]
+        found = KIND.probe({})
+        assert found.devices == ()
+        assert "MIG is enabled" in found.why_not
+
+    @pytest.mark.parametrize("function", ["nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"])
+    def test_instances_that_may_not_be_listed_are_a_reason(self, mig: FakeLibrary, function: str) -> None:
+        mig.gpus[1].errors[function] = pynvml.NVML_ERROR_NO_PERMISSION
+        found = KIND.probe({})
+        assert [device.index for device in found.devices] == [0, 2]
+        assert "Insufficient Permissions" in found.unusable[0][1]
+
+    def test_memory_that_may_not_be_read_is_unknown_and_not_zero(self, mig: FakeLibrary) -> None:
+        mig.gpus[3].errors["nvmlDeviceGetMemoryInfo"] = pynvml.NVML_ERROR_NO_PERMISSION
+        device = next(device for device in KIND.probe({}).devices if device.uuid == "MIG-1111")
+        with pytest.raises(DeviceReadingError, match="MIG-1111: Insufficient Permissions"):
+            device.read()
+
+    @pytest.mark.parametrize("error", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION])
+    def test_a_mode_that_is_not_told_leaves_a_gpu_whose_memory_is_unknown(self, mig: FakeLibrary, error: int) -> None:
+        mig.gpus[1].errors["nvmlDeviceGetMigMode"] = error
+        devices = KIND.probe({}).devices
+        assert [device.index for device in devices] == [0, 1, 2]
+        with pytest.raises(DeviceReadingError, match="GPU-bbbb-2"):
+            devices[1].read()
+
+    @pytest.mark.parametrize(
+        ("listed", "expected"),
+        [
+            ("1", [("MIG-1111", 3)]),  # CUDA takes the first instance of such a GPU
+            ("GPU-bb,0", [("MIG-1111", 3), ("GPU-aaaa-1", 0)]),
+            ("MIG-1234,MIG-1111", [("MIG-1234", 4), ("MIG-1111", 3)]),
+            ("MIG-12", [("MIG-1234", 4)]),
+            ("0,MIG-1,2", [("GPU-aaaa-1", 0)]),  # two begin like this
+            ("3", []),  # an instance has no number for CUDA
+        ],
+    )
+    def test_the_outer_variable_is_read_as_cuda_reads_it(
+        self, mig: FakeLibrary, listed: str, expected: list[tuple[str, int]]
+    ) -> None:
+        devices = KIND.probe({"CUDA_VISIBLE_DEVICES": listed}).devices
+        assert [(device.uuid, device.index) for device in devices] == expected
+
+    def test_one_instance_by_two_names_leaves_none(self, mig: FakeLibrary) -> None:
+        found = KIND.probe({"CUDA_VISIBLE_DEVICES": "1,MIG-1111"})
+        assert found.devices == ()
+        assert "MIG-1111 twice" in found.why_not
+
+    def test_instances_that_are_only_known_by_uuid_have_numbers_of_their_own(self, mig: FakeLibrary) -> None:
+        mig.gpus[1].errors["nvmlDeviceGetMigDeviceHandleByIndex"] = pynvml.NVML_ERROR_NO_PERMISSION
+        devices = KIND.probe({"CUDA_VISIBLE_DEVICES": "0,MIG-1234,MIG-1111"}).devices
+        assert [device.uuid for device in devices] == ["GPU-aaaa-1", "MIG-1234", "MIG-1111"]
+        assert len({device.index for device in devices}) == 3
+        assert all(device.index not in (1, 2) for device in devices)
 
 
 def test_the_visibility_of_a_case_process_is_by_uuid(library: FakeLibrary) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,10 +125,23 @@ def test_what_is_no_kind_is_refused_with_what_it_lacks() -> None:
         registry(object())
 
 
-def test_our_own_kinds_are_there() -> None:
-    kinds = default_registry()
-    assert [kind.name for kind in kinds.by_priority()][:1] == ["nvidia"]
-    assert kinds.by_priority()[-1].name == "cpu"
+def test_our_own_kinds_are_there_in_their_order() -> None:
+    kinds = default_registry(list).by_priority()
+    assert [kind.name for kind in kinds] == ["nvidia", "xpu", "iluvatar", "custom", "cpu"]
+    assert (kinds[0].priority, kinds[-1].priority) == (100, 0)
+
+
+def test_where_nothing_is_installed_no_process_is_started(tmp_path: Path) -> None:
+    program = (
+        "import sys; started = [];"
+        "sys.addaudithook(lambda event, _: started.append(event) if event in"
+        " ('subprocess.Popen', 'os.fork', 'os.exec', 'os.posix_spawn', 'os.system') else None);"
+        "from pytest_paddleapi.devices.registry import default_registry;"
+        f"selection = default_registry(lambda: []).select(environ={{'PATH': {str(tmp_path)!r}}});"
+        "print(started, *[entry.name for entry in selection.passed_over])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", "nvidia", "xpu", "iluvatar", "custom"]
 
 
 THIRD_PARTY = Kind("third", 500, found)
