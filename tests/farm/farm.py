@@ -259,12 +259,12 @@ class Farm:
     ) -> Fault:
         """Let ``action`` happen at ``event``.
 
-        It strikes from the ``nth`` event on, ``times`` in a row (0: for ever), or with ``probability`` at each of them,
-        which the ``seed`` and the number of the event decide: the same order of events, the same faults. Events are
-        counted from now, of all devices or of ``device``, of all processes or of ``pid``, and together, or
-        (``per_process``) by each process for itself. ``code`` is for :attr:`Action.FAIL`, ``milliseconds`` for
-        :attr:`Action.HANG`, and ``call`` limits NVML faults to one function (its name without ``_v2``), tool faults
-        to one tool. Where several faults fit an event, the first one injected strikes.
+        It strikes from the ``nth`` event on, at most ``times`` times (0: no limit); with a ``probability`` below 1 only
+        where the ``seed`` and the event's number say so: the same order of events, the same faults. Events are counted
+        from now, of all devices or of ``device``, of all processes or of ``pid``, and together, or (``per_process``)
+        by each process for itself. ``code`` is for :attr:`Action.FAIL`, ``milliseconds`` for :attr:`Action.HANG`, and
+        ``call`` limits NVML faults to one function (its name without ``_v2``), tool faults to one tool. Where several
+        faults fit an event, the first one injected strikes.
 
         Raises:
             FarmError: a number is out of range, or there are 64 faults already.
@@ -295,7 +295,7 @@ class Farm:
                 call=call.encode(),
             )
             entry.faults_top = max(entry.faults_top, place + 1)
-            return Fault(self._state, place, entry.generation)
+            return Fault(self._state, place, int(entry.generation))
 
     def clear(self) -> None:
         """Remove every fault, foreign use and slow release; what is on its way back is free at once."""

@@ -190,6 +190,21 @@ def fork_after_use(say: Say) -> None:
     say(held())
 
 
+def hammer(say: Say, seed: int) -> None:
+    """Take and give back without a tensor behind it, as fast as that goes, until killed: mostly with the lock held."""
+    state, _ = _account()
+    chance = random.Random(seed)
+    held = 0
+    say("begun")
+    while True:
+        size = chance.randrange(1, 64 * MIB)
+        if held >= size:
+            state.give(0, size)
+            held -= size
+        elif state.take(0, size):
+            held += size
+
+
 def churn(say: Say, seed: int, steps: int, most: int) -> None:
     """Allocate and free at random; each tensor must still have its own value when it goes. Says: steps, refusals."""
     chance = random.Random(seed)

@@ -308,7 +308,7 @@ static inline void sim_give(sim_state *state, sim_process *own, uint64_t device,
 
 /* What each process has counted for itself, by rule; a child that was forked begins anew. */
 static struct {
-  uint64_t generation, seen;
+  uint64_t generation, seen, fired;
 } sim_counted[SIM_FAULTS];
 
 /* splitmix64 of the seed and the number of the event, as a number from 0 to 1. */
@@ -320,19 +320,19 @@ static inline double sim_chance(uint64_t seed, uint64_t number) {
 }
 
 static inline int sim_strikes(sim_fault *rule, uint64_t place) {
-  uint64_t number = ++rule->seen;
+  uint64_t number = ++rule->seen, done = rule->fired;
   if (rule->per_process) {
     if (sim_counted[place].generation != rule->generation) {
+      memset(&sim_counted[place], 0, sizeof sim_counted[place]);
       sim_counted[place].generation = rule->generation;
-      sim_counted[place].seen = 0;
     }
     number = ++sim_counted[place].seen;
+    done = sim_counted[place].fired;
   }
-  if (number < rule->nth) return 0;
-  const uint64_t done = rule->per_process ? number - rule->nth : rule->fired;
-  if (rule->times != 0 && done >= rule->times) return 0;
+  if (number < rule->nth || (rule->times != 0 && done >= rule->times)) return 0;
   if (rule->probability < 1.0 && sim_chance(rule->seed, number) >= rule->probability) return 0;
   rule->fired++;
+  sim_counted[place].fired++;
   return 1;
 }
 

@@ -47,6 +47,13 @@ def test_each_process_can_count_for_itself(paddle: PaddleProcesses, farm: Farm) 
         assert failures(paddle.run("allocate", sizes=[MIB] * 4)) == [2]
 
 
+def test_a_fault_by_chance_strikes_as_often_as_asked_in_each_process(paddle: PaddleProcesses, farm: Farm) -> None:
+    farm.inject(Event.ALLOCATE, Action.REFUSE, probability=0.3, times=2, seed=1, nth=4, per_process=True)
+    runs = [failures(paddle.run("allocate", sizes=[256] * 60)) for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert len(runs[0]) == 2 and runs[0][0] >= 4
+
+
 def test_a_fault_of_one_device_leaves_the_others_alone(paddle: PaddleProcesses, farm: Farm) -> None:
     farm.inject(Event.ALLOCATE, Action.REFUSE, device=1, times=0)
     assert failures(paddle.run("allocate", sizes=[MIB] * 2, device=0)) == []

@@ -47,6 +47,23 @@ def test_four_processes_that_are_killed_at_random(paddle: PaddleProcesses, farm:
         assert FOREIGN < farm.peak(device) <= GIB
 
 
+def test_holders_of_the_lock_that_are_killed(paddle: PaddleProcesses, farm: Farm) -> None:
+    chance = random.Random(12)
+    running: list[Child] = []
+    for number in range(60):
+        while len(running) < 4:
+            running.append(paddle.start("hammer", seed=number))
+            running[-1].wait_for(1)
+        time.sleep(chance.uniform(0, 0.01))
+        assert running.pop(chance.randrange(len(running))).kill().code == -signal.SIGKILL
+        by_process = farm.by_process(0)
+        assert set(by_process) <= {child.pid for child in running}
+        assert farm.used(0) <= GIB
+    for child in running:
+        child.kill()
+    assert farm.used(0) == 0
+
+
 def test_four_processes_that_end_by_themselves_leave_just_their_context(paddle: PaddleProcesses, farm: Farm) -> None:
     children = [paddle.start("churn", seed=seed, steps=300, most=16 * MIB) for seed in range(4)]
     for child in children:
