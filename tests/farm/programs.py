@@ -46,6 +46,11 @@ def names(say: Say) -> None:
     say(paddle.device.get_available_custom_device())
 
 
+def default_place(say: Say) -> None:
+    """Where a tensor goes when nobody has chosen a device."""
+    say(str(paddle.to_tensor([1.0]).place))
+
+
 _FUNCTIONAL = paddle.nn.functional
 
 #: Real calls: the function, and the shapes of its float32 tensors.

@@ -28,6 +28,10 @@ def test_devices_appear_in_paddle(paddle: PaddleProcesses) -> None:
     assert paddle.run("names") == [["sim_gpu"], ["sim_gpu:0", "sim_gpu:1"]]
 
 
+def test_the_first_device_is_paddles_default(paddle: PaddleProcesses) -> None:
+    assert paddle.run("default_place") == ["Place(sim_gpu:0)"]
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_forward_and_backward_give_the_values_of_the_cpu(paddle: PaddleProcesses, call: str) -> None:
     on_cpu, on_device, near = paddle.run("compute", call=call)
