@@ -35,6 +35,7 @@ TOP = {
     "options",
     "reporting",
     "known",
+    "fleet",
     "tolerances",
     "junit",
     "__init__",

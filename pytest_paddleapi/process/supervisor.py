@@ -264,6 +264,18 @@ class Supervisor:
             raise StartError(f"the case process sent {type(message).__name__} where CaseReady was expected")
         self.life.to(SlotState.IDLE)
 
+    def prepare(self) -> bool:
+        """Bring the slot to where it can run a case; True where a process had to be started for that.
+
+        Raises:
+            StartError, SlotKilledError: as :meth:`ensure_ready`.
+        """
+        if self._ahead is not None:
+            return False
+        before = self.pid
+        self.ensure_ready()
+        return self.pid != before
+
     def restart(self) -> None:
         """Replace the case process by a fresh one, which is ready in a moment."""
         if self._process is not None:
