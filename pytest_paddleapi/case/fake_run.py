@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -72,18 +73,15 @@ class Peaks:
 class StorageFollower(TorchDispatchMode):
     """Counts each new storage when an operator makes it, and takes it off when it is freed."""
 
-    def __init__(self, fake: FakeTensorMode, deadline: float) -> None:
+    def __init__(self, fake: FakeTensorMode) -> None:
         super().__init__()
         self.fake = fake
-        self.deadline = deadline
         self.live = 0
         self.peak = 0
         self._followed: dict[int, weakref.ref[Any]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator on what it is given, and count what it made."""
-        if time.perf_counter() > self.deadline:
-            raise FakeRunError("it took too long")
         result = self._call(func, args, kwargs or {})
         self.follow(result)
         return result
@@ -134,6 +132,24 @@ class StorageFollower(TorchDispatchMode):
             return func(*args, **kwargs)
         made = [tensor for tensor in tree_leaves(result) if isinstance(tensor, torch.Tensor)]
         return result if sum(tensor.numel() for tensor in made) > _REAL_RESULT else func(*args, **kwargs)
+
+
+class Deadline(TorchFunctionMode):
+    """Ends a run that lasts too long, at the next call of a function of Torch.
+
+    Not in :class:`StorageFollower`: an error of ours that is raised below autograd was seen to end the process
+    (Torch 2.13, ``terminate called after throwing an instance of 'python_error'``).
+    """
+
+    def __init__(self, at: float) -> None:
+        super().__init__()
+        self.at = at
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call ``func``, or raise FakeRunError."""
+        if time.perf_counter() > self.at:
+            raise FakeRunError("it took too long")
+        return func(*args, **(kwargs or {}))
 
 
 def _writes_first(func: Any) -> bool:
@@ -264,8 +280,8 @@ def fake_run(case: PreparedCase, values_seed: tuple[int, ...], makers: Any, defa
     values = _SmallValues(case.api, case.binding.arguments, makers, default, values_seed)
     arguments = _Arguments(case, values, fake, backward=case.backward)
     named = {name: arguments.make(name, value) for name, value in case.binding.arguments.items()}
-    follower = StorageFollower(fake, deadline)
-    with follower, torch.set_grad_enabled(case.backward):
+    follower = StorageFollower(fake)
+    with Deadline(deadline), follower, torch.set_grad_enabled(case.backward):
         follower.follow(arguments.tensors)
         inputs = follower.live
         if case.mutates:
