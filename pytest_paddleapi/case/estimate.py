@@ -6,8 +6,8 @@ What Paddle needs
 With all sizes in bytes, at the config's dtypes:
 
     arguments = inputs + copies
-    forward   = the reference's forward peak + views among the outputs + temporary
-    backward  = the reference's backward peak + views among the outputs + views among the gradients
+    forward   = the reference's forward peak + expanded outputs + temporary
+    backward  = the reference's backward peak + expanded outputs + views among the gradients
                 + output gradients + temporary
     Paddle    = arguments + max(forward, backward)
 
@@ -15,20 +15,20 @@ With all sizes in bytes, at the config's dtypes:
   for at the end. ``copies``: where a call changes its arguments, Paddle gets clones of the leaves.
 * The reference's forward peak is its results and temporaries; what its autograd saves for the backward run is alive at
   the end of it. Paddle computes the same mathematics and saves the same kinds of tensors.
-* ``views among the outputs``: Torch returns a view where Paddle may fill a tensor (``expand``, or ``transpose`` on a
-  device without strided kernels), and a strided result is made contiguous on the device when it is brought to the
-  host. They stay until the backward run has ended, so they are in both terms.
+* ``expanded outputs``: Torch returns a view of a small storage where Paddle fills a tensor (``expand``). They stay
+  until the backward run has ended, so they are in both terms. Plain views (``reshape``, ``transpose``, slices) are
+  views in Paddle too.
 * The reference's backward peak has the saved tensors that are not freed yet, the outputs (held until the end), the
   output gradients (all of them are brought to the device before the run), the gradients (all of them are held until
   the last is there) and the temporaries of the run.
 * ``views among the gradients``: Torch gives an output gradient on as an input's (addition, ``expand`` from a sum)
-  where Paddle fills a tensor.
+  where Paddle fills a tensor; but not where all outputs are plain views.
 * ``output gradients``, beside those in the reference's peak: Paddle's engine works on a copy of what it is fed
   (measured with Paddle 3.3: 5 times the tensor for ``abs``; operators whose backward run works in place, ``exp`` and
   the like, turn the copy into the gradient).
 * ``temporary``: one as large as the largest tensor, for what a kernel takes and its mathematics does not show: a plain
   number made a whole tensor (``x < 1``), half precision computed in float32, a layout changed, the columns of a
-  convolution.
+  convolution, a strided result made contiguous before it goes to the host.
 
 What both sides need
 --------------------
@@ -137,10 +137,9 @@ def _from_shapes(call: Call, options: CaseOptions, why: str) -> Estimate:
 
 def _from_peaks(peaks: Peaks, options: CaseOptions) -> Estimate:
     arguments = peaks.inputs + peaks.copies
-    output_views = max(0, peaks.outputs_dense - peaks.outputs_own)
-    gradient_views = max(0, peaks.gradients_dense - peaks.gradients_own)
-    forward = peaks.forward + output_views
-    backward = peaks.backward + output_views + gradient_views + peaks.cotangents if peaks.backward else 0
+    gradient_views = 0 if peaks.only_views else max(0, peaks.gradients_dense - peaks.gradients_own)
+    forward = peaks.forward + peaks.outputs_expanded
+    backward = peaks.backward + peaks.outputs_expanded + gradient_views + peaks.cotangents if peaks.backward else 0
     return Estimate(
         way=Way.OPERATOR,
         paddle=arguments + max(forward, backward) + peaks.largest,

@@ -62,8 +62,10 @@ class Peaks:
     outputs_dense: int
     #: The largest single tensor among inputs and outputs, dense.
     largest: int
-    #: Of the outputs, what is in storages of their own: not views of inputs.
-    outputs_own: int
+    #: Of the outputs, those that are larger than the storage that they are views of (``expand``).
+    outputs_expanded: int
+    #: Every output with a gradient is a view of an input, and none is expanded (``reshape``, a slice).
+    only_views: bool
     cotangents: int
     gradients_dense: int
     #: Of the gradients, what is in storages of their own: not the output gradients themselves, or views of them.
@@ -298,11 +300,12 @@ def fake_run(case: PreparedCase, values_seed: tuple[int, ...], makers: Any, defa
         result = SideResult(outputs, changed)
         flat = [value for value in differentiable_outputs(result) if isinstance(value, torch.Tensor)]
         given = _storages([*arguments.tensors, *(v for _, v in leaves(named) if isinstance(v, torch.Tensor))])
-        own = _bytes_beyond(flat, given)
+        expanded = [value for value in flat if _dense([value]) > value.untyped_storage().nbytes()]
         dense = _dense(flat)
         largest = max((_dense([tensor]) for tensor in (*arguments.tensors, *flat)), default=0)
-        backward, cotangents, gradients, gradients_own = 0, 0, 0, 0
         chosen = [value for value in flat if value.requires_grad and value.grad_fn is not None]
+        only_views = not expanded and bool(chosen) and _storages(chosen) <= given
+        backward, cotangents, gradients, gradients_own = 0, 0, 0, 0
         if case.backward and arguments.wanted and chosen:
             with fake:
                 fed = [torch.empty(tuple(value.shape), dtype=value.dtype) for value in chosen]
@@ -314,7 +317,19 @@ def fake_run(case: PreparedCase, values_seed: tuple[int, ...], makers: Any, defa
             backward = follower.peak - base
             made = [grad for grad in found if grad is not None]
             gradients, gradients_own = _dense(made), _bytes_beyond(made, known)
-    return Peaks(inputs, copies, forward, backward, dense, largest, own, cotangents, gradients, gradients_own)
+    return Peaks(
+        inputs=inputs,
+        copies=copies,
+        forward=forward,
+        backward=backward,
+        outputs_dense=dense,
+        largest=largest,
+        outputs_expanded=_dense(expanded),
+        only_views=only_views,
+        cotangents=cotangents,
+        gradients_dense=gradients,
+        gradients_own=gradients_own,
+    )
 
 
 def _copy(_: str, value: Any) -> Any:

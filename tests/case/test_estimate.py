@@ -107,10 +107,17 @@ def test_the_terms_of_a_plain_operator() -> None:
     assert found.paddle == 7 * size
 
 
-def test_views_are_taken_to_be_filled() -> None:
+def test_an_expanded_result_is_taken_to_be_filled() -> None:
     found = of('paddle.expand(Tensor([1, 1024],"float32"), list[1024, 1024])', test_backward=False)
     assert found.forward_extra == 0
     assert found.paddle >= found.inputs + (4 << 20)
+
+
+def test_a_plain_view_takes_nothing_and_hands_its_gradient_on() -> None:
+    """x, what is fed, the engine's copy of it, a temporary."""
+    found = of('paddle.reshape(Tensor([1024, 1024],"float32"), list[-1])')
+    assert found.forward_extra == 0
+    assert found.paddle == 4 * (4 << 20)
 
 
 def test_an_argument_that_is_changed_is_there_twice() -> None:
