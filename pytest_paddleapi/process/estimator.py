@@ -37,8 +37,10 @@ _LIMIT = 10.0
 _START_LIMIT = 180.0
 #: Bytes of text that are with the child at once, so that sending never waits (a socket holds more).
 _WITH_CHILD = 64 * 1024
-#: A child that has not answered once in so many lives in a row will not: Torch is missing, or broken.
+#: A child that has not come to life so many times in a row will not: Torch is missing, or broken.
 _LIVES = 3
+#: Configs that may cost a child its life. Each costs the host seconds for a new one; shapes are cheaper by then.
+_MOST_LOST = 50
 
 
 class Estimator:
@@ -79,7 +81,8 @@ class Estimator:
         self._with_child: deque[str] = deque()
         self._child: _Child | None = None
         self._started = False
-        self._lives_without_answer = 0
+        self._stillborn = 0
+        self._lost = 0
 
     def start(self) -> Estimator:
         """Allow the child to be made; it is, once a config needs it."""
@@ -160,9 +163,9 @@ class Estimator:
         for message in messages:
             child.ready = True
             child.since = now
+            self._stillborn = 0
             if isinstance(message, Estimated) and self._with_child and message.config == self._with_child[0]:
                 self._with_child.popleft()
-                self._lives_without_answer = 0
                 self._settle(message.config, message.size, message.way)
         if child.channel.ended or child.process.poll() is not None:
             self._lose_child("it ended")
@@ -202,22 +205,26 @@ class Estimator:
         try:
             self._child = _Child(self._environment, PrepareEstimator(self._estimator, self.options), self._clock())
         except (OSError, ChannelError) as exc:
-            self._count_life(f"{sys.executable} could not be started: {exc}")
+            self._count_stillborn(f"{sys.executable} could not be started: {exc}")
 
     def _lose_child(self, why: str) -> None:
         """End the child. The config that it had in its hands gets the guess, those behind it go back to the front."""
-        child, text = self._child, ""
-        if child is not None:
-            text = child.errors.peek()[-2000:].strip()
-        if child is not None and child.ready and self._with_child:
+        child = self._child
+        assert child is not None
+        text = f"the process that estimates failed: {why}\n{child.errors.peek()[-2000:].strip()}".rstrip()
+        if not child.ready:
+            self._count_stillborn(text)
+        elif self._with_child:
             self._fall_back(self._with_child.popleft())
+            self._lost += 1
+            if self._lost >= _MOST_LOST:
+                self.failure = f"{self._lost} configs ended the process that estimates; of the last: {text}"
         self._end_child()
-        self._count_life(f"the process that estimates failed: {why}\n{text}".rstrip())
         self._pump()
 
-    def _count_life(self, why: str) -> None:
-        self._lives_without_answer += 1
-        if self._lives_without_answer >= _LIVES:
+    def _count_stillborn(self, why: str) -> None:
+        self._stillborn += 1
+        if self._stillborn >= _LIVES:
             self.failure = why
 
     def _end_child(self) -> None:

@@ -155,6 +155,18 @@ def test_configs_that_crash_one_after_another_are_all_answered(make: MakeEstimat
     bad = [large("crash", 65536 + number) for number in range(6)]
     estimator.submit(bad)
     assert answers(estimator) == {config: guess(config) for config in bad}
+    assert not estimator.failure
+    estimator.submit([large("abs")])
+    assert answers(estimator) == {large("abs"): ANSWER}
+
+
+def test_after_many_lost_children_shapes_answer(make: MakeEstimator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_paddleapi.process.estimator._MOST_LOST", 2)
+    estimator = make()
+    configs = [large("crash", 65536), large("crash", 65537), large("abs")]
+    estimator.submit(configs)
+    assert answers(estimator) == {config: guess(config) for config in configs}
+    assert estimator.failure.startswith("2 configs ended the process")
 
 
 def test_a_child_that_is_killed_from_outside_is_made_anew(make: MakeEstimator) -> None:
