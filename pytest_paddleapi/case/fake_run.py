@@ -303,7 +303,8 @@ def fake_run(case: PreparedCase, values_seed: tuple[int, ...], makers: Any, defa
         expanded = [value for value in flat if _dense([value]) > value.untyped_storage().nbytes()]
         dense = _dense(flat)
         largest = max((_dense([tensor]) for tensor in (*arguments.tensors, *flat)), default=0)
-        chosen = [value for value in flat if value.requires_grad and value.grad_fn is not None]
+        # Also what the reference hands back as it came (``conj`` of real numbers): Paddle may make a new tensor of it.
+        chosen = [value for value in flat if value.requires_grad]
         only_views = not expanded and bool(chosen) and _storages(chosen) <= given
         backward, cotangents, gradients, gradients_own = 0, 0, 0, 0
         if case.backward and arguments.wanted and chosen:

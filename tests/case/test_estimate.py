@@ -233,6 +233,7 @@ MEASURED = [
     'paddle.split(Tensor([512, 1536],"float32"), 3, axis=-1)',
     'paddle.gather(Tensor([512, 1024],"float32"), Tensor([700],"int64"))',
     'paddle.reshape(Tensor([1024, 1024],"float32"), list[-1])',
+    'paddle.conj(Tensor([1024, 1024],"float32"))',
     'paddle.nn.functional.layer_norm(Tensor([512, 1024],"float32"), 1024)',
     'paddle.nn.functional.cross_entropy(Tensor([4096, 256],"float32"), Tensor([4096, 1],"int64"), reduction="none")',
 ]
