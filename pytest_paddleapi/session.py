@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +19,22 @@ from _pytest.skipping import evaluate_skip_marks
 
 from . import junit
 from .config.manifest import COMMAND_LINE, Case, Manifest
-from .config.sizes import estimate_host_bytes
 from .devices.model import DeviceReadingError
+from .estimates import Estimates
 from .fleet import Fleet, Placement, devices_of
 from .gpu_admission import AdmissionRules, LedgerError
+from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
 from .process.errors import StartError
 from .process.messages import CaseResult
 from .process.supervisor import Supervisor
-from .process.wire import pack_text, unpack_call
 from .reporting import AttemptInfo, make_report
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
 from .scheduling.confirming import Confirmation
-from .scheduling.engine import DEEP_WINDOW, Dispatch, Ended, Engine
+from .scheduling.engine import Dispatch, Ended, Engine
 from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
@@ -69,6 +69,7 @@ class PaddleApiSession:
         self.verdicts: Counter[str] = Counter()
         self.reruns = 0
         self.known = KnownVerdicts(options, manifest)
+        self.interrupts = Interrupts(self._stop_xdist)
         self._holds_configs = lru_cache(self._is_config_file)
         self._supervisor: Supervisor | None = None
         self._admission: LedgerAdmission | None = None
@@ -124,6 +125,7 @@ class PaddleApiSession:
 
     def close(self) -> None:
         """End the case process and give every lease back."""
+        self.interrupts.restore()
         if self._supervisor is not None:
             self._supervisor.close()
             self._supervisor = None
@@ -132,6 +134,8 @@ class PaddleApiSession:
             self._admission = None
         if self.scheduler is not None:
             self.scheduler.close()
+        if "estimates" in self.__dict__:
+            self.estimates.close()
 
     # Scheduling -----------------------------------------------------------------------------
 
@@ -154,20 +158,27 @@ class PaddleApiSession:
         return Engine(
             queue=CaseQueue(cases),
             admission=self._admission,
-            # Asked again and again for cases that wait for memory.
-            estimate=lru_cache(maxsize=2 * DEEP_WINDOW)(lambda position: self.estimate(names[position])),
+            estimate=lambda position: self._estimate(names[position]),
             label=lambda position: names[position],
         )
 
     def _rules(self) -> AdmissionRules:
         return AdmissionRules(pressure_seconds=self.options.pressure_timeout or math.inf)
 
-    def estimate(self, nodeid: str) -> int:
-        """The case's peak of host memory, in bytes, guessed from shapes."""
+    @cached_property
+    def estimates(self) -> Estimates:
+        """What each case may take of its devices."""
+        cache = getattr(self.config, "cache", None)
+        return Estimates(
+            self.options.case,
+            self.placement.kind,
+            torch_on_device=self.placement.torch[0] != "cpu",
+            learned=cache.mkdir("paddleapi") / "peaks.sqlite" if cache is not None else None,
+        )
+
+    def _estimate(self, nodeid: str) -> int | None:
         case = self._case(nodeid)
-        if case is None or case.error is not None:
-            return 0
-        return estimate_host_bytes(unpack_call(pack_text(case.canonical)))
+        return 0 if case is None or case.error is not None else self.estimates.of(case.canonical)
 
     def make_scheduler(self) -> CaseScheduling:
         """The scheduler of this session's workers."""
@@ -191,6 +202,8 @@ class PaddleApiSession:
 
     def run_loop(self, session: pytest.Session) -> bool | None:
         """pytest's main loop; None where it is not ours to run."""
+        if not self.is_worker:
+            self.interrupts.install()
         if not self.runs_cases_here:
             return None
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
@@ -202,6 +215,12 @@ class PaddleApiSession:
         else:
             self._run_locally(session)
         return True
+
+    def _stop_xdist(self, reason: str) -> None:
+        """Let DSession shut its workers down: each ends what it runs, and reports it."""
+        dsession = self.config.pluginmanager.getplugin("dsession")
+        if dsession is not None:
+            dsession.shouldstop = reason
 
     def _run_locally(self, session: pytest.Session) -> None:
         items = session.items
@@ -232,13 +251,13 @@ class PaddleApiSession:
             run_ordinary=protocol,
             run_case=run_case,
             refuse=lambda position, need: self.refuse(names[position], need),
-            should_stop=lambda: bool(session.shouldfail or session.shouldstop),
+            should_stop=lambda: bool(session.shouldfail or session.shouldstop or self.interrupts.came),
             suspend=self.suspend_slot,
         )
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
-        if session.shouldstop:
-            raise session.Interrupted(session.shouldstop)
+        if session.shouldstop or self.interrupts.came:
+            raise session.Interrupted(session.shouldstop or REASON)
         if engine.stop_reason:
             self.stop_text = self._stop_text(engine, names)
             raise session.Failed(engine.stop_reason)
@@ -269,6 +288,8 @@ class PaddleApiSession:
             case = self._case(report.nodeid)
             if case is not None:
                 self.known.add(case, Verdict(data["verdict"]))
+                peaks = [value for name, value in report.user_properties if name == "peak_bytes"]
+                self.estimates.learn(case.canonical, max((p for p in peaks if isinstance(p, int)), default=0))
         if self.scheduler is not None:
             self.scheduler.note_report(report)
         junit.complete(self.config, report)
@@ -488,7 +509,7 @@ class PaddleApiSession:
                 ("mode", self.options.mode.value),
                 ("device", self.placement.kind),
                 ("attempts", 0),
-                ("estimated_bytes", self.estimate(nodeid)),
+                ("estimated_bytes", self.estimates.now(case.canonical)),
             ],
             paddleapi={"token": 0, "verdict": Verdict.OVERSIZE.value},
         )

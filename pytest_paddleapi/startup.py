@@ -178,6 +178,8 @@ def _die_with_controller(workerinput: dict[str, object]) -> None:
     """A worker on the controller's own machine ends with it, at once, whatever it is doing."""
     if workerinput.get("paddleapi_controller") != os.getppid():
         return
+    # Ctrl-C reaches the whole process group; it is the controller who says what ends when.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if workerinput.get("paddleapi_controller") != os.getppid():
         os._exit(1)  # it died before the line above took effect

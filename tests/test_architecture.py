@@ -36,6 +36,8 @@ TOP = {
     "reporting",
     "known",
     "fleet",
+    "estimates",
+    "interrupts",
     "tolerances",
     "junit",
     "__init__",

@@ -161,11 +161,12 @@ _SETBACKS = {
 
 @dataclass
 class Engine:
-    """Queue, slots and memory in one place. ``estimate`` and ``label`` look a case up by its index."""
+    """Queue, slots and memory in one place. ``estimate`` and ``label`` look a case up by its index; a case whose
+    estimate is None is passed over until there is one."""
 
     queue: CaseQueue
     admission: Admission
-    estimate: Callable[[int], int]
+    estimate: Callable[[int], int | None]
     label: Callable[[int], str]
     #: Why the run must stop; None while it need not.
     stop_reason: str | None = None
@@ -313,8 +314,11 @@ class Engine:
         if depth > 1 and (not state.quick or len(self.queue) < depth * len(self._slots)):
             return None  # they might wait behind a slow one while other slots have nothing to do
         for case in self.queue.candidates(now, 1):
-            need = self.admission.need(self.estimate(case))
-            if case in self._histories or not need <= lease.lease_bytes <= 2 * need:
+            estimate = self.estimate(case)
+            if estimate is None or case in self._histories:
+                break
+            need = self.admission.need(estimate)
+            if not need <= lease.lease_bytes <= 2 * need:
                 break
             self.queue.take(case)
             self._tokens += 1
@@ -343,7 +347,9 @@ class Engine:
     ) -> tuple[Dispatch | None, int | None]:
         for case in candidates:
             history = self._histories.get(case)
-            need = history.need if history and history.need else self.admission.need(self.estimate(case))
+            need = self._need(case, history)
+            if need is None:
+                continue
             grown = bool(history and history.grown)
             if not grown and self.admission.is_oversize(need):
                 self.queue.take(case)
@@ -360,6 +366,12 @@ class Engine:
             restart = self.admission.wants_restart(slot)
             return self._dispatch(slot, case, grant, restart=restart), refused
         return None, refused
+
+    def _need(self, case: int, history: _History | None) -> int | None:
+        if history is not None and history.need:
+            return history.need
+        estimate = self.estimate(case)
+        return None if estimate is None else self.admission.need(estimate)
 
     def _dispatch(self, slot: str, case: int, grant: Grant, *, restart: bool) -> Dispatch:
         history = self._history(case)
