@@ -42,6 +42,7 @@ TOP = {
     "junit",
     "__init__",
     "__main__",
+    "commands",
 }
 #: What ``case/`` may use of ``process/``.
 CASE_FROM_PROCESS = {"messages", "fatal", "wire"}
