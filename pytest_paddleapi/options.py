@@ -37,6 +37,7 @@ class RunOptions:
     memory_limit: int | None = None
     ledger: Path | None = None
     pressure_timeout: float = 600.0
+    stall_timeout: float | None = None
     baseline_file: Path | None = None
     baseline: Baseline | None = None
     update_baseline: bool = False
@@ -151,6 +152,14 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="S",
         help="Stop when nothing runs and nothing fits for this long (default: 600 s; 0: never).",
     )
+    add(
+        "--paddleapi-stall-timeout",
+        type=float,
+        default=None,
+        metavar="S",
+        help="End the run when no case starts and none ends for this long (default: twice --paddleapi-timeout, at "
+        "least 1800 s; 0: never).",
+    )
 
 
 def is_active(config: pytest.Config) -> bool:
@@ -189,6 +198,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         memory_limit=memory_limit(config),
         ledger=Path(option.paddleapi_ledger).expanduser() if option.paddleapi_ledger else None,
         pressure_timeout=option.paddleapi_pressure_timeout,
+        stall_timeout=option.paddleapi_stall_timeout,
         baseline_file=(file := _baseline_file(config)),
         baseline=_baseline(file, update=option.paddleapi_update_baseline),
         update_baseline=option.paddleapi_update_baseline,
@@ -248,6 +258,7 @@ def _check_numbers(option: Any) -> None:
         ("rtol", 0.0, math.inf),
         ("threads", 1, 4096),
         ("pressure_timeout", 0.0, 1e7),
+        ("stall_timeout", 0.0, 1e7),
         ("seed", -(2**63), 2**63 - 1),
     ):
         value = getattr(option, f"paddleapi_{name}")

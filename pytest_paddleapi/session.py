@@ -27,7 +27,7 @@ from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
-from .process.errors import StartError
+from .process.errors import SlotKilledError, StartError
 from .process.messages import CaseResult
 from .process.supervisor import Supervisor
 from .reporting import AttemptInfo, make_report
@@ -39,6 +39,7 @@ from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
 from .scheduling.xdist_worker import WorkerLoop, find_interactor
+from .stalls import RunWatch
 
 
 class PaddleApiSession:
@@ -70,6 +71,9 @@ class PaddleApiSession:
         self.reruns = 0
         self.known = KnownVerdicts(options, manifest)
         self.interrupts = Interrupts(self._stop_xdist)
+        self.watch = RunWatch(
+            options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
+        )
         self._holds_configs = lru_cache(self._is_config_file)
         self._supervisor: Supervisor | None = None
         self._admission: LedgerAdmission | None = None
@@ -126,6 +130,7 @@ class PaddleApiSession:
     def close(self) -> None:
         """End the case process and give every lease back."""
         self.interrupts.restore()
+        self.watch.finished()
         if self._supervisor is not None:
             self._supervisor.close()
             self._supervisor = None
@@ -189,6 +194,7 @@ class PaddleApiSession:
             make_engine=self.make_engine,
             is_case=lambda nodeid: self._case(nodeid) is not None,
             refuse=self.refuse,
+            look=self._look,
         )
         return self.scheduler
 
@@ -204,6 +210,7 @@ class PaddleApiSession:
         """pytest's main loop; None where it is not ours to run."""
         if not self.is_worker:
             self.interrupts.install()
+            self.watch.start()
         if not self.runs_cases_here:
             return None
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
@@ -216,6 +223,17 @@ class PaddleApiSession:
             self._run_locally(session)
         return True
 
+    def _kill_slots(self, reason: str) -> None:
+        """Nothing moves: kill whatever runs cases. Called from another thread."""
+        if self.scheduler is not None:
+            self.scheduler.kill()
+        if self._supervisor is not None:
+            self._supervisor.kill(reason)
+
+    def _look(self, engine: Engine) -> str:
+        self.watch.look(engine)
+        return self.watch.reason
+
     def _stop_xdist(self, reason: str) -> None:
         """Let DSession shut its workers down: each ends what it runs, and reports it."""
         dsession = self.config.pluginmanager.getplugin("dsession")
@@ -226,6 +244,10 @@ class PaddleApiSession:
         items = session.items
         names = [item.nodeid for item in items]
         engine = self.make_engine(names, [])
+
+        def ordinary(position: int) -> None:
+            self.watch.rest()
+            protocol(position)
 
         def protocol(position: int) -> None:
             following = items[position + 1] if position + 1 < len(items) else None
@@ -244,16 +266,23 @@ class PaddleApiSession:
             protocol(dispatch.case)
             return self._taken_ended()
 
-        run_items(
-            items,
-            engine,
-            is_case=_is_case,
-            run_ordinary=protocol,
-            run_case=run_case,
-            refuse=lambda position, need: self.refuse(names[position], need),
-            should_stop=lambda: bool(session.shouldfail or session.shouldstop or self.interrupts.came),
-            suspend=self.suspend_slot,
-        )
+        try:
+            run_items(
+                items,
+                engine,
+                is_case=_is_case,
+                run_ordinary=ordinary,
+                run_case=run_case,
+                refuse=lambda position, need: self.refuse(names[position], need),
+                should_stop=lambda: bool(session.shouldfail or session.shouldstop or self.interrupts.came),
+                suspend=self.suspend_slot,
+                look=self.watch.look,
+            )
+        except SlotKilledError as exc:
+            engine.stop_reason = str(exc)
+            engine.drop_slot(SLOT, time.monotonic())
+        finally:
+            self.watch.finished()
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop or self.interrupts.came:
@@ -335,6 +364,7 @@ class PaddleApiSession:
 
     def finish(self, session: pytest.Session) -> None:
         """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline."""
+        self.watch.finished()
         if not self.is_worker and not self.config.option.collectonly:
             self.known.update()
         scheduler = self.scheduler

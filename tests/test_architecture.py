@@ -38,6 +38,7 @@ TOP = {
     "fleet",
     "estimates",
     "interrupts",
+    "stalls",
     "tolerances",
     "junit",
     "__init__",
