@@ -42,12 +42,16 @@ class StartError(ProcessError):
     Attributes:
         retry_at: the earliest time (of the supervisor's clock) at which a new start makes sense.
         retired: the slot has failed too often, or its device is gone, and will not be started again.
+        device_lost: its device is lost or unavailable, for every slot on it.
     """
 
-    def __init__(self, message: str, *, retry_at: float = 0.0, retired: bool = False) -> None:
+    def __init__(
+        self, message: str, *, retry_at: float = 0.0, retired: bool = False, device_lost: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_at = retry_at
         self.retired = retired
+        self.device_lost = device_lost
 
 
 class SlotKilledError(ProcessError):
