@@ -158,11 +158,11 @@ class SlotProcess:
         """
         while True:
             self._check_killed()
+            self._notice_deaths()
             if self.life.state in (SlotState.RETIRED, SlotState.QUARANTINED):
                 lost = self.life.state is SlotState.QUARANTINED
                 text = f"the slot is {self.life.state.value}; it is not started again"
                 raise StartError(text, retired=True, device_lost=lost)
-            self._notice_deaths()
             if self.life.state is SlotState.IDLE:
                 return
             wait = self.life.retry_at - time.monotonic()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_paddleapi.process.launcher import Spares, Zygote
 from pytest_paddleapi.process.messages import CaseOptions
 from pytest_paddleapi.process.supervisor import Supervisor
 
@@ -48,6 +49,12 @@ def slot(make_slot: MakeSlot) -> Supervisor:
     made = make_slot()
     made.ensure_ready()
     return made
+
+
+@pytest.fixture(params=LAUNCHERS)
+def launcher(request: pytest.FixtureRequest) -> type[Zygote] | type[Spares]:
+    """Each way to make case processes."""
+    return LAUNCHERS[request.param]
 
 
 @pytest.fixture(params=LAUNCHERS)
