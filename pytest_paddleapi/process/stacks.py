@@ -5,6 +5,7 @@ Without py-spy, ``/proc`` at least says of each thread whether it computes, slee
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -85,21 +86,20 @@ def py_spy_dump(pid: int, meanwhile: Callable[[], None] = lambda: None) -> str:
 def thread_states(pid: int) -> str:
     """A line for each thread: id, name, state (R runs, S sleeps, D is in the kernel's hands, ...), kernel function."""
     lines = []
-    try:
+    with contextlib.suppress(OSError):  # it, or the thread, has ended meanwhile
         for task in sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda path: int(path.name))[:_MOST_THREADS]:
             name, _, rest = (task / "stat").read_text(errors="replace").partition("(")[2].rpartition(")")
             lines.append(f"  {task.name} {name}: {rest.split()[0]} {_wait_channel(task)}".rstrip())
-    except OSError:  # it, or the thread, has ended meanwhile
-        pass
     return "\n".join(lines)
 
 
 def _wait_channel(task: Path) -> str:
     """The function of the kernel that a thread sleeps in; empty where it does not, or we may not know."""
     try:
-        return (task / "wchan").read_text().strip("0\n")
+        function = (task / "wchan").read_text().strip()
     except OSError:
         return ""
+    return "" if function == "0" else function
 
 
 def case_stack(dump: str) -> str:
