@@ -274,7 +274,7 @@ class SlotProcess:
         if self.life.state is SlotState.LOADED:
             if undone:
                 self.life.start_undone()
-                if self.life.state is SlotState.RETIRED:
+                if self.state is SlotState.RETIRED:
                     self._drop_launcher()  # what is loaded will not be needed
             else:
                 self.life.to(SlotState.SUSPENDED)
