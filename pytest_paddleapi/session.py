@@ -22,7 +22,7 @@ from .config.manifest import COMMAND_LINE, Case, Manifest
 from .devices.model import DeviceReadingError
 from .estimates import Estimates
 from .fleet import Fleet, Placement, devices_of
-from .gpu_admission import AdmissionRules, LedgerError
+from .gpu_admission import AdmissionRules, LedgerError, default_folder
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .known import KnownVerdicts
@@ -124,8 +124,17 @@ class PaddleApiSession:
             case = msgspec.structs.replace(
                 self.options.case, device=self.placement.paddle[0], torch_device=self.placement.torch[0]
             )
-            self._supervisor = Supervisor(case, environment=self.placement.environment)
+            self._supervisor = Supervisor(
+                case, environment=self.placement.environment, prepare_lock=self._prepare_lock()
+            )
             self._supervisor.start()
+
+    def _prepare_lock(self) -> Path | None:
+        """The file that is locked while a process prepares this slot's devices; the host needs none."""
+        if self.placement.kind == "cpu":
+            return None
+        folder = (self.options.ledger or default_folder()).absolute()
+        return folder.with_name(f"{folder.name}-prepare") / f"{self.placement.group.replace('/', '_')}.lock"
 
     def close(self) -> None:
         """End the case process and give every lease back."""

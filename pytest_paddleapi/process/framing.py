@@ -22,7 +22,7 @@ from .errors import ChannelClosedError, ChannelTimeoutError, FrameTooLargeError,
 #: A config line has at most 33,000 characters and a verdict's text is cut to less than a megabyte,
 #: so a longer frame can only be garbage.
 MAX_FRAME = 8 * 1024 * 1024
-#: Five descriptors travel with a fork request; more than this in one message is garbage too.
+#: Five descriptors travel with the request to launch a case process; more than this in one message is garbage too.
 MAX_FDS = 8
 
 _HEADER = struct.Struct("!I")

@@ -112,9 +112,10 @@ def reset_peak() -> bool:
 
 
 def peak_resident_bytes() -> int:
-    """The peak of resident memory since :func:`reset_peak`, for a process that was forked and made no ``exec``.
+    """The peak of resident memory since :func:`reset_peak`, for a process that was forked, or was a spare.
 
     The number of ``VmHWM`` in ``/proc/self/status``, in a fiftieth of the time. (After an ``exec`` it could be that
-    of the program before; getrusage(2), ``ru_maxrss``.)
+    of the program before; getrusage(2), ``ru_maxrss``. A spare's was the keeper, which is far smaller than a
+    process with frameworks.)
     """
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,7 +1,7 @@
 """The worker's handle on what makes case processes: start it, ask it for one, hear of deaths.
 
-A zygote forks them and serves the CPU. CUDA does not survive a fork, so a GPU needs another
-:class:`Launcher`: a loaded spare process that becomes the case process, and a new spare behind it.
+A :class:`Zygote` forks them and serves the CPU. CUDA does not survive a fork, so other devices have
+:class:`Spares`: a loaded spare process becomes the case process, and a new spare is loaded behind it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
 from . import sweeper
+from .command import program
 from .errors import ChannelError, ChannelTimeoutError, MalformedFrameError, StartError
 from .fatal import Death
 from .framing import Channel, channel_pair
@@ -32,17 +33,22 @@ from .messages import (
     Load,
     Loaded,
     LoadFailed,
+    MakeSpare,
     SignalCase,
+    SignalSpare,
+    SpareDied,
+    SpareStarted,
 )
 from .output import OutputFile
 from .stacks import collect_stacks
 
-_ZYGOTE = "pytest_paddleapi.process.zygote"
 _PACKAGES = {"paddle": "paddlepaddle (its GPU builds: see the README)"}
-#: The variable whose value, used once, marks everything that descends from one zygote.
+#: The variable whose value, used once, marks everything that descends from one launcher.
 _MARK = "PYTEST_PADDLEAPI_PROCESS_TREE"
-#: A zygote whose channel is closed ends its children and then itself.
+#: A launcher whose channel is closed ends its children and then itself.
 _END_SECONDS = 3.0
+#: How long a message to a launcher that may be stopped is tried to be sent.
+_SEND_SECONDS = 5.0
 
 
 class Launcher(Protocol):
@@ -52,10 +58,13 @@ class Launcher(Protocol):
         """Readable when there is news: a death, or the launcher's own end."""
 
     def await_loaded(self, deadline: float) -> None:
-        """Wait until it can launch; raises StartError."""
+        """Wait until it can launch; raises StartError. Called before each launch."""
 
     def launch(self, token: int, options: CaseOptions, fds: Sequence[int], deadline: float) -> CaseLaunched:
         """Make a case process that has copies of ``fds``: channel, stdout, stderr, stacks; raises StartError."""
+
+    def case_is_ready(self, token: int) -> None:
+        """The case process has prepared its device, so that the next one may be loaded."""
 
     def signal_case(self, token: int, number: int, *, group: bool = False) -> None:
         """Signal a case process, or its group; does nothing once it is reaped."""
@@ -74,8 +83,8 @@ class Launcher(Protocol):
         """End it and all that descends from it, gently if it can be; returns its exit code as ``Popen`` does."""
 
 
-class Zygote:
-    """One warm process, and the sweeper that cleans up behind it.
+class _Parent:
+    """A process that is the parent of case processes, and the sweeper that cleans up behind it.
 
     Must be made in a thread that lives on: the child dies with it.
 
@@ -83,14 +92,16 @@ class Zygote:
         StartError: the operating system does not let us start a process.
     """
 
+    #: The module of this package that it runs, and what messages call it.
+    _program: ClassVar[str]
+    _name: ClassVar[str]
+
     def __init__(self, environment: Mapping[str, str], runner: str, modules: Sequence[str]) -> None:
         ours, theirs = channel_pair()
         self.errors = OutputFile()
         mark = uuid.uuid4().hex
         self._mark = f"{_MARK}={mark}"
         alive_read, alive_write = os.pipe2(os.O_CLOEXEC)
-        # Not the current folder first on the path: people work in checkouts that hold a folder ``paddle``.
-        safe_path = ["-P"] if sys.version_info >= (3, 11) else []
         try:
             self._sweeper = subprocess.Popen(
                 [sys.executable, "-I", "-S", sweeper.__file__, self._mark],
@@ -100,7 +111,7 @@ class Zygote:
                 start_new_session=True,
             )
             self.process = subprocess.Popen(
-                [sys.executable, *safe_path, "-m", _ZYGOTE, str(theirs.fileno()), str(alive_write), str(os.getpid())],
+                program(self._program, theirs.fileno(), alive_write, os.getpid()),
                 stdin=subprocess.DEVNULL,
                 stdout=self.errors.fd,
                 stderr=self.errors.fd,
@@ -117,7 +128,9 @@ class Zygote:
             os.close(alive_read)
             os.close(alive_write)
         self.channel: Channel[FromLauncher] = Channel(ours, msgspec.msgpack.Decoder(FromLauncher))
+        #: What can launch: the zygote itself, or the spare that waits; None while it loads.
         self.loaded: Loaded | None = None
+        self._failure: StartError | None = None
         self._deaths: dict[int, CaseDied] = {}
         self._spoilt = False
         with contextlib.suppress(ChannelError):  # it is dead already; whoever waits for it is told why
@@ -128,38 +141,23 @@ class Zygote:
         return self.channel.fileno()
 
     def await_loaded(self, deadline: float) -> None:
-        """Wait until everything is imported.
+        """Wait until everything is imported by a process that can become, or make, a case process.
 
         Raises:
             StartError: it was not; the message has the end of the child's stderr and what to do.
         """
-        if self.loaded is not None:
-            return
         try:
-            message = self.channel.receive(deadline)
+            while self.loaded is None:
+                if self._failure is not None:
+                    raise self._failure
+                self._note(self.channel.receive(deadline))
         except ChannelTimeoutError:
-            stacks = collect_stacks(self.process.pid, self.errors, lambda: self._signal(signal.SIGUSR1))
-            raise StartError(f"importing the frameworks took too long; it hung here:\n{stacks}") from None
+            raise StartError(f"importing the frameworks took too long; it hung here:\n{self._stacks()}") from None
         except ChannelError:
-            raise StartError(f"the process that imports the frameworks {self._end_text()}\n{self._tail()}") from None
-        if isinstance(message, LoadFailed):
-            package = _PACKAGES.get(message.module, message.module)
-            if message.missing:
-                text = f"{message.module} is not installed; install {package} for {sys.executable}"
-            else:
-                text = f"{message.module} could not be imported by {sys.executable}"
-            # What is not installed now will not be in a minute.
-            raise StartError(f"{text}\n{message.text}\n{self._tail()}".rstrip(), retired=message.missing)
-        if not isinstance(message, Loaded):
-            raise StartError(f"the zygote answered {type(message).__name__} where Loaded was expected")
-        if message.threads != 1:
-            raise StartError(
-                f"the zygote has {message.threads} threads, so a fork is not safe; is OMP_NUM_THREADS set?"
-            )
-        self.loaded = message
+            raise StartError(f"{self._name} {self._end_text()}\n{self._tail()}") from None
 
     def launch(self, token: int, options: CaseOptions, fds: Sequence[int], deadline: float) -> CaseLaunched:
-        """Fork a case process that gets copies of ``fds``: channel, stdout, stderr, stacks, progress.
+        """Make a case process that gets copies of ``fds``: channel, stdout, stderr, stacks, progress.
 
         Raises:
             StartError: no process could be made.
@@ -168,21 +166,23 @@ class Zygote:
             self.channel.send(LaunchCase(token, options), deadline=deadline, fds=fds)
             while True:
                 message = self.channel.receive(deadline)
-                if isinstance(message, CaseDied):
-                    self._deaths[message.token] = message
-                elif isinstance(message, CaseLaunched) and message.token == token:
+                if isinstance(message, CaseLaunched) and message.token == token:
+                    self._launched()
                     return message
-                elif isinstance(message, CaseNotLaunched) and message.token == token:
-                    raise StartError(message.text)
+                if isinstance(message, CaseNotLaunched) and message.token == token:
+                    raise self._failure or StartError(message.text)
+                self._note(message)
         except ChannelTimeoutError:
-            raise StartError(f"the zygote did not fork in time\n{self._tail()}") from None
+            raise StartError(f"{self._name} made no case process in time; it hung here:\n{self._stacks()}") from None
         except ChannelError:
-            raise StartError(f"the zygote {self._end_text()} before it could fork\n{self._tail()}") from None
+            raise StartError(f"{self._name} {self._end_text()}, and made no case process\n{self._tail()}") from None
+
+    def case_is_ready(self, token: int) -> None:
+        """Nothing, where the next case process comes from a fork."""
 
     def signal_case(self, token: int, number: int, *, group: bool = False) -> None:
         """Signal a case process, or its whole group; nothing happens if it is reaped."""
-        with contextlib.suppress(ChannelError):  # then the zygote is gone, or stopped, and :attr:`ended` is next
-            self.channel.send(SignalCase(token, number, group), deadline=time.monotonic() + 5)
+        self._send(SignalCase(token, number, group))
 
     def death_of(self, token: int) -> CaseDied | None:
         """The death of a case process, if it was reported by now."""
@@ -191,13 +191,12 @@ class Zygote:
         except MalformedFrameError:  # it was killed while it wrote
             self._spoilt, news = True, []
         for message in news:
-            if isinstance(message, CaseDied):
-                self._deaths[message.token] = message
+            self._note(message)
         return self._deaths.get(token)
 
     @property
     def ended(self) -> bool:
-        """The zygote is gone, or its channel is."""
+        """The process is gone, or its channel is."""
         return self._spoilt or self.channel.ended or self.process.poll() is not None
 
     def kill(self) -> bool:
@@ -206,10 +205,9 @@ class Zygote:
         return not sweeper.kill_marked(self._mark.encode())
 
     def close(self) -> int:
-        """End it and its case processes, and reap it. Returns its exit code as ``Popen`` gives it."""
+        """End it and all that descends from it, and reap it. Returns its exit code as ``Popen`` gives it."""
         self.channel.close()
-        if self.loaded is None:
-            self._signal(signal.SIGKILL)  # it has no children yet, and looks at its channel only after the imports
+        self._hurry()
         try:
             code = self.process.wait(timeout=_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -225,6 +223,36 @@ class Zygote:
         self.errors.close()
         return code
 
+    def _note(self, message: FromLauncher) -> None:
+        """Remember news; each may come at any time."""
+        if isinstance(message, CaseDied):
+            self._deaths[message.token] = message
+        elif isinstance(message, Loaded):
+            self.loaded = message
+        elif isinstance(message, LoadFailed):
+            package = _PACKAGES.get(message.module, message.module)
+            if message.missing:
+                text = f"{message.module} is not installed; install {package} for {sys.executable}"
+            else:
+                text = f"{message.module} could not be imported by {sys.executable}"
+            # What is not installed now will not be in a minute.
+            text = f"{text}\n{message.text}\n{self._tail()}".rstrip()
+            self._failure = StartError(text, retired=message.missing)
+
+    def _stacks(self) -> str:
+        """The stacks of what loads."""
+        raise NotImplementedError
+
+    def _launched(self) -> None:
+        """A case process came to be."""
+
+    def _hurry(self) -> None:
+        """Called when the channel is closed, before the end is waited for."""
+
+    def _send(self, message: SignalCase | MakeSpare | SignalSpare) -> None:
+        with contextlib.suppress(ChannelError):  # then it is gone, or stopped, and :attr:`ended` is next
+            self.channel.send(message, deadline=time.monotonic() + _SEND_SECONDS)
+
     def _signal(self, number: int) -> None:
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -238,6 +266,69 @@ class Zygote:
 
     def _tail(self) -> str:
         return self.errors.peek()[-3000:].strip()
+
+
+class Zygote(_Parent):
+    """One warm process that forks case processes."""
+
+    _program = "zygote"
+    _name = "the process that imports the frameworks"
+
+    def await_loaded(self, deadline: float) -> None:
+        """Wait until it can fork.
+
+        Raises:
+            StartError: it cannot; the message has the end of the child's stderr and what to do.
+        """
+        super().await_loaded(deadline)
+        threads = self.loaded.threads if self.loaded else 1
+        if threads != 1:
+            raise StartError(f"the zygote has {threads} threads, so a fork is not safe; is OMP_NUM_THREADS set?")
+
+    def _stacks(self) -> str:
+        return collect_stacks(self.process.pid, self.errors, lambda: self._signal(signal.SIGUSR1))
+
+    def _hurry(self) -> None:
+        if self.loaded is None:
+            self._signal(signal.SIGKILL)  # it has no children yet, and looks at its channel only after the imports
+
+
+class Spares(_Parent):
+    """A process that imports nothing, and keeps a spare that has imported everything and waits."""
+
+    _program = "keeper"
+    _name = "the process that keeps the spare"
+
+    def __init__(self, environment: Mapping[str, str], runner: str, modules: Sequence[str]) -> None:
+        super().__init__(environment, runner, modules)
+        #: The spare that loads or waits.
+        self._spare_pid: int | None = None
+
+    def case_is_ready(self, token: int) -> None:
+        """Let the next spare load behind it."""
+        self._send(MakeSpare(token))
+
+    def _note(self, message: FromLauncher) -> None:
+        super()._note(message)
+        if isinstance(message, SpareStarted):
+            self._spare_pid = message.pid
+        elif isinstance(message, Loaded):
+            self.errors.take()  # what it said is of no use now, and there will be many spares
+        elif isinstance(message, SpareDied):
+            how = Death(message.status)
+            if message.failed and self.loaded is None:
+                self._failure = StartError(f"the process that imports the frameworks {how}\n{self._tail()}".rstrip())
+            elif message.failed:
+                self._failure = StartError(f"one spare process after the other died while it waited; the last {how}")
+            self.loaded = self._spare_pid = None
+
+    def _stacks(self) -> str:
+        if self._spare_pid is None:
+            return collect_stacks(self.process.pid, self.errors, lambda: self._signal(signal.SIGUSR1))
+        return collect_stacks(self._spare_pid, self.errors, lambda: self._send(SignalSpare(signal.SIGUSR1)))
+
+    def _launched(self) -> None:
+        self.loaded = self._spare_pid = None
 
 
 def exit_text(code: int) -> str:

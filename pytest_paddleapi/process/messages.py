@@ -23,14 +23,19 @@ __all__ = [
     "CaseResult",
     "FromCase",
     "FromLauncher",
+    "FromSpare",
     "LaunchCase",
     "Load",
     "LoadFailed",
     "Loaded",
+    "MakeSpare",
     "Measured",
     "Mode",
     "RunCase",
     "SignalCase",
+    "SignalSpare",
+    "SpareDied",
+    "SpareStarted",
     "Stage",
     "ToCase",
     "ToLauncher",
@@ -177,10 +182,22 @@ class SignalCase(msgspec.Struct, frozen=True, tag="signal"):
     group: bool = False
 
 
-class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
-    """Launcher to worker: everything is imported.
+class MakeSpare(msgspec.Struct, frozen=True, tag="make_spare"):
+    """Worker to keeper: the case process ``token`` is ready, so the next spare may be loaded behind it."""
 
-    ``threads`` counts the launcher's own (1, or a fork is not safe); ``versions`` is by module name.
+    token: int
+
+
+class SignalSpare(msgspec.Struct, frozen=True, tag="signal_spare"):
+    """Worker to keeper: signal the spare, where there is one."""
+
+    signal: int
+
+
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    """Launcher to worker: everything is imported, here or in the spare.
+
+    ``threads`` counts those of the process ``pid`` (1, or a fork is not safe); ``versions`` is by module name.
     """
 
     pid: int
@@ -190,7 +207,7 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
 
 
 class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
-    """Launcher to worker: ``module`` could not be imported; the launcher exits after it.
+    """Launcher to worker: ``module`` could not be imported; the process that tried exits after it.
 
     ``missing`` says that it is not installed at all, ``text`` is the end of the traceback.
     """
@@ -198,6 +215,23 @@ class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
     module: str
     text: str
     missing: bool
+
+
+class SpareStarted(msgspec.Struct, frozen=True, tag="spare_started"):
+    """Keeper to worker: this process loads now; Loaded, LoadFailed or SpareDied follows."""
+
+    pid: int
+
+
+class SpareDied(msgspec.Struct, frozen=True, tag="spare_died"):
+    """Keeper to worker: a spare died unused. ``status`` is as from ``wait``.
+
+    ``failed``: it died while it loaded, or one too many died while they waited; no other is made.
+    """
+
+    pid: int
+    status: int
+    failed: bool
 
 
 class CaseLaunched(msgspec.Struct, frozen=True, tag="launched"):
@@ -225,5 +259,6 @@ class CaseDied(msgspec.Struct, frozen=True, tag="died"):
 
 FromCase = Union[CaseResult, CaseReady, CaseNotReady]
 ToCase = Union[RunCase]
-ToLauncher = Union[Load, LaunchCase, SignalCase]
-FromLauncher = Union[Loaded, LoadFailed, CaseLaunched, CaseNotLaunched, CaseDied]
+ToLauncher = Union[Load, LaunchCase, SignalCase, MakeSpare, SignalSpare]
+FromLauncher = Union[Loaded, LoadFailed, SpareStarted, SpareDied, CaseLaunched, CaseNotLaunched, CaseDied]
+FromSpare = Union[Loaded, LoadFailed, CaseLaunched]

@@ -1,4 +1,4 @@
-"""The case process's side: take a request, run it, answer. Runs after the fork."""
+"""The case process's side: take a request, run it, answer. Runs once there is a case process, forked or not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ _LONGEST_TEXT = 200_000
 
 
 class Runner(Protocol):
-    """What runs a case: :class:`pytest_paddleapi.case.runner.CaseRunner`, or a test's own."""
+    """What runs a case: :class:`pytest_paddleapi.case.runner.CaseRunner`, or a test's own.
+
+    Its class may have two static methods: ``warm_up()``, called once before the process forks, and ``load()``,
+    called in its place in a spare process, which must touch no device.
+    """
 
     def run(self, request: RunCase, enter: Callable[[Stage], None]) -> CaseResult: ...
 

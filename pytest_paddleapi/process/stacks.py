@@ -1,7 +1,11 @@
-"""The stacks of a hung process: Python's by its own signal handler, C++'s by py-spy where that is installed."""
+"""The stacks of a hung process: Python's by its own signal handler, C++'s by py-spy where that is installed.
+
+Without py-spy, ``/proc`` at least says of each thread whether it computes, sleeps, or hangs in the kernel, and where.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -16,6 +20,8 @@ HANDLER_SECONDS = 2.0
 #: Reading the symbols of the frameworks takes py-spy 2.5 s.
 PY_SPY_SECONDS = 10.0
 _LOOK_SECONDS = 0.02
+#: A framework may have hundreds, and all but a few say the same.
+_MOST_THREADS = 32
 _SERVER = str(Path("pytest_paddleapi", "process", "server.py"))
 
 
@@ -45,6 +51,8 @@ def collect_stacks(
     native = py_spy_dump(pid, meanwhile)
     if native:
         parts.append(f"py-spy's, with C++:\n{native}")
+    elif kernel_view := thread_states(pid):
+        parts.append(f"its threads, as the kernel sees them:\n{kernel_view}")
     return "\n".join(parts)
 
 
@@ -73,6 +81,25 @@ def py_spy_dump(pid: int, meanwhile: Callable[[], None] = lambda: None) -> str:
                 if time.monotonic() > deadline:
                     process.kill()
     return output.decode("utf-8", "replace").strip() if process.returncode == 0 else ""
+
+
+def thread_states(pid: int) -> str:
+    """A line for each thread: id, name, state (R runs, S sleeps, D is in the kernel's hands, ...), kernel function."""
+    lines = []
+    with contextlib.suppress(OSError):  # it, or the thread, has ended meanwhile
+        for task in sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda path: int(path.name))[:_MOST_THREADS]:
+            name, _, rest = (task / "stat").read_text(errors="replace").partition("(")[2].rpartition(")")
+            lines.append(f"  {task.name} {name}: {rest.split()[0]} {_wait_channel(task)}".rstrip())
+    return "\n".join(lines)
+
+
+def _wait_channel(task: Path) -> str:
+    """The function of the kernel that a thread sleeps in; empty where it does not, or we may not know."""
+    try:
+        function = (task / "wchan").read_text().strip()
+    except OSError:
+        return ""
+    return "" if function == "0" else function
 
 
 def case_stack(dump: str) -> str:

@@ -1,6 +1,6 @@
-"""Ends what a zygote and its case processes leave behind, however they and the worker died.
+"""Ends what a launcher (zygote or keeper) and its case processes leave behind, however they and the worker died.
 
-Run as a program, with its standard input a pipe that only the zygote holds open: when the zygote is gone,
+Run as a program, with its standard input a pipe that only the launcher holds open: when that is gone,
 whoever killed it, everything that descends from it is killed. The kernel kills children with their parent
 (parent-death signal), but not what these started.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from pytest_paddleapi.process.launcher import Spares, Zygote
 from pytest_paddleapi.process.messages import CaseOptions
 from pytest_paddleapi.process.supervisor import Supervisor
 
-from .support import ENVIRONMENT, LIGHT, MakeSlot
+from .support import ENVIRONMENT, LAUNCHERS, LIGHT, MakeSlot
 
 
 @pytest.fixture(scope="session")
@@ -25,10 +27,12 @@ def make_slot() -> Iterator[MakeSlot]:
         environment: dict[str, str] | None = None,
         **arguments: Any,
     ) -> Supervisor:
+        environment = dict(environment or {})
+        paths = [environment.pop("PYTHONPATH", ""), ENVIRONMENT["PYTHONPATH"]]
         slot = Supervisor(
             options or CaseOptions(seed=7),
             runner=runner,
-            environment={**ENVIRONMENT, **(environment or {})},
+            environment={"PYTHONPATH": os.pathsep.join(filter(None, paths)), **environment},
             **arguments,
         )
         made.append(slot)
@@ -47,9 +51,15 @@ def slot(make_slot: MakeSlot) -> Supervisor:
     return made
 
 
-@pytest.fixture
-def light_slot(make_slot: MakeSlot) -> Iterator[Supervisor]:
-    """A slot of its own whose processes import no framework and start in a blink."""
-    made = make_slot(runner=LIGHT, modules=())
+@pytest.fixture(params=LAUNCHERS)
+def launcher(request: pytest.FixtureRequest) -> type[Zygote] | type[Spares]:
+    """Each way to make case processes."""
+    return LAUNCHERS[request.param]
+
+
+@pytest.fixture(params=LAUNCHERS)
+def light_slot(request: pytest.FixtureRequest, make_slot: MakeSlot) -> Iterator[Supervisor]:
+    """A slot of its own whose processes import no framework and start in a blink; once for each way to make them."""
+    made = make_slot(runner=LIGHT, modules=(), make_launcher=LAUNCHERS[request.param])
     yield made
     made.close()

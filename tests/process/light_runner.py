@@ -161,17 +161,69 @@ class UnreadyRunner(LightRunner):
 
 
 class HangingImport:
-    """Its zygote never becomes ready."""
+    """Its zygote, or its spare, never becomes ready."""
 
     @staticmethod
     def warm_up() -> None:
         hang_in_c()
 
+    load = warm_up
+
 
 class CrashingImport:
-    """Its zygote dies while it loads."""
+    """Its zygote, or its spare, dies while it loads."""
 
     @staticmethod
     def warm_up() -> None:
         print("last words of an import", file=sys.stderr)
         ctypes.string_at(0)
+
+    load = warm_up
+
+
+def note(word: str) -> None:
+    """Add a line to the file that the environment names: the word, this process, and the time."""
+    with open(os.environ["NOTES"], "a") as file:
+        file.write(f"{word} {os.getpid()} {time.monotonic()}\n")
+
+
+class NotingRunner(LightRunner):
+    """Notes when it loads, and when it prepares its device; both take a while."""
+
+    def __init__(self, options: CaseOptions) -> None:
+        note("prepares")
+        time.sleep(0.3)
+        super().__init__(options)
+        note("prepared")
+
+    @staticmethod
+    def warm_up() -> None:
+        note("warms-up")
+
+    @staticmethod
+    def load() -> None:
+        note("loads")
+        time.sleep(0.2)
+        note("loaded")
+
+
+class FailingLater(LightRunner):
+    """Its second load fails, and only that one."""
+
+    @staticmethod
+    def load() -> None:
+        note("loads")
+        with open(os.environ["NOTES"]) as file:
+            if len(file.readlines()) == 2:
+                raise RuntimeError("no second time")
+
+
+class HangingLater(LightRunner):
+    """Its second load never ends."""
+
+    @staticmethod
+    def load() -> None:
+        note("loads")
+        with open(os.environ["NOTES"]) as file:
+            if len(file.readlines()) == 2:
+                hang_in_c()

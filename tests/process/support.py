@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
+import pytest_paddleapi
+from pytest_paddleapi.process.launcher import Spares, Zygote
 from pytest_paddleapi.process.supervisor import Supervisor
 
 HERE = Path(__file__).parent
-#: Where the case process finds the runners of this folder.
-ENVIRONMENT = {"PYTHONPATH": str(HERE)}
+#: Where the case process finds the runners of this folder, and the package that is tested.
+ENVIRONMENT = {"PYTHONPATH": f"{HERE}{os.pathsep}{Path(pytest_paddleapi.__file__).parents[1]}"}
+#: How a case process comes to be, by the name that the tests' ids show.
+LAUNCHERS: dict[str, type[Zygote] | type[Spares]] = {"fork": Zygote, "spare": Spares}
 LIGHT = "light_runner:LightRunner"
 
 MakeSlot = Callable[..., Supervisor]

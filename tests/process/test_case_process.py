@@ -90,6 +90,7 @@ def test_starts_that_were_undone_thrice_retire_the_slot(light_slot: Supervisor) 
         light_slot.ensure_ready()
         light_slot.suspend(undone=True)
         assert light_slot.state.value == expected
+    assert light_slot._launcher is None, "nothing is kept loaded for a slot that is over"
 
 
 def test_the_worker_side_imports_no_framework() -> None:

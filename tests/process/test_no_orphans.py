@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .support import HERE, tagged, wait_until
+from .support import ENVIRONMENT, HERE, LAUNCHERS, tagged, wait_until
 
 TAG = "PROCESS_TEST_RUN"
 
@@ -23,12 +23,12 @@ TAG = "PROCESS_TEST_RUN"
 class Worker:
     """A worker process and everything that descends from it."""
 
-    def __init__(self, folder: Path, seconds: float = 0.05) -> None:
+    def __init__(self, folder: Path, made: str, seconds: float = 0.05) -> None:
         self.tag = uuid.uuid4().hex
         self.log = folder / "log"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(HERE / "worker_program.py"), str(folder), str(seconds)],
+                [sys.executable, str(HERE / "worker_program.py"), str(folder), str(seconds), made],
                 env={**os.environ, TAG: self.tag},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -43,7 +43,7 @@ class Worker:
         return [process for process in tagged(TAG, self.tag) if process.pid != self.process.pid]
 
     def all(self, kind: str) -> list[psutil.Process]:
-        """The zygote, its sweeper, the case process, or all that cases started ("grandchild")."""
+        """The zygote or keeper, its sweeper, the spare, the case process, or all that cases started ("grandchild")."""
         return [process for process in self.descendants() if self._kind(process) == kind]
 
     def find(self, kind: str) -> psutil.Process | None:
@@ -55,10 +55,16 @@ class Worker:
             command, parent = " ".join(process.cmdline()), process.parent()
             if "sweeper" in command:
                 return "sweeper"
+            if "process.spare" in command:
+                # As long as it waits, its output is its parent's.
+                waits = os.readlink(f"/proc/{process.pid}/fd/1") == os.readlink(f"/proc/{process.ppid()}/fd/1")
+                return "spare" if waits else "case"
+            if "process.keeper" in command:
+                return "zygote"
             if "process.zygote" not in command:
                 return "grandchild"
             inner = parent is not None and "process.zygote" in " ".join(parent.cmdline())
-        except psutil.NoSuchProcess:
+        except (psutil.NoSuchProcess, FileNotFoundError):
             return "gone"
         return "case" if inner else "zygote"
 
@@ -67,14 +73,14 @@ class Worker:
         self.process.wait()
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+@pytest.fixture(params=LAUNCHERS)
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
     workers: list[Worker] = []
 
     def begin(seconds: float = 0.05) -> Worker:
         folder = tmp_path / str(len(workers))
         folder.mkdir()
-        workers.append(Worker(folder, seconds))
+        workers.append(Worker(folder, request.param, seconds))
         return workers[-1]
 
     yield begin
@@ -113,6 +119,43 @@ def test_a_child_that_is_killed_at_a_random_instant_leaves_nothing_and_the_worke
     assert set(worker.lines()) <= {"pass", "external_kill"}
     if victim is not None:
         assert not [p for p in started_before if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    worker.kill()
+    assert nothing_left(worker), worker.descendants()
+
+
+@pytest.mark.parametrize("start", ["spare"], indirect=True)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_spare_that_is_killed_at_a_random_instant_costs_no_case_its_verdict(
+    start: Callable[..., Worker], seed: int
+) -> None:
+    worker = start()
+    assert wait_until(lambda: worker.find("spare") is not None, 30.0)
+    time.sleep(random.Random(seed).uniform(0.0, 0.5))
+    victim = worker.find("spare")
+    if victim is not None:
+        victim.kill()
+    done = len(worker.lines())
+    case = worker.find("case")
+    if case is not None:
+        case.kill()  # so that a spare is needed
+    assert wait_until(lambda: len(worker.lines()) >= done + 3, 30.0), worker.log.read_text()
+    assert set(worker.lines()) <= {"pass", "external_kill"}
+    assert worker.lines().count("external_kill") <= 1
+    worker.kill()
+    assert nothing_left(worker), worker.descendants()
+
+
+@pytest.mark.parametrize("start", ["spare"], indirect=True)
+@pytest.mark.parametrize("order", [("spare", "zygote"), ("zygote", "spare"), ("spare", "worker"), ("case", "spare")])
+def test_a_spare_and_another_killed_in_quick_succession_leave_nothing(
+    start: Callable[..., Worker], order: tuple[str, str]
+) -> None:
+    worker = start(seconds=0.2)
+    assert wait_until(lambda: all(worker.find(kind) for kind in ("case", "spare", "grandchild")), 30.0)
+    victims = [psutil.Process(worker.process.pid) if kind == "worker" else worker.find(kind) for kind in order]
+    for victim in victims:
+        if victim is not None and victim.is_running():
+            victim.kill()
     worker.kill()
     assert nothing_left(worker), worker.descendants()
 
@@ -184,7 +227,7 @@ def test_a_worker_whose_pipe_another_process_holds_open_leaves_nothing(tmp_path:
     )
     tag = uuid.uuid4().hex
     worker = subprocess.Popen(
-        [sys.executable, "-c", code, str(HERE), tag],
+        [sys.executable, "-c", code, ENVIRONMENT["PYTHONPATH"], tag],
         env={**os.environ, "HELD_OPEN_WORKER": tag},
         stdout=subprocess.PIPE,
     )

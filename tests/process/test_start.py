@@ -8,12 +8,14 @@ import time
 import pytest
 
 from pytest_paddleapi.process.errors import SlotKilledError, StartError
+from pytest_paddleapi.process.launcher import Spares, Zygote
 from pytest_paddleapi.process.messages import CaseOptions, Verdict
 from pytest_paddleapi.process.slot import SlotState, StartRules
 from pytest_paddleapi.process.supervisor import Supervisor
 
 from .support import LIGHT, MakeSlot, tagged
 
+Launching = type[Zygote] | type[Spares]
 UNREADY = "light_runner:UnreadyRunner"
 #: Failures follow each other at once.
 AT_ONCE = StartRules(waits=(0.0,), retire_after=3)
@@ -34,8 +36,8 @@ def test_starting_does_not_wait(light_slot: Supervisor) -> None:
     assert light_slot.state is SlotState.IDLE
 
 
-def test_a_module_that_is_not_installed_is_named_and_not_tried_again(make_slot: MakeSlot) -> None:
-    slot = make_slot(runner=LIGHT, modules=("json", "no_such_framework"))
+def test_a_module_that_is_not_installed_is_named_and_not_tried_again(make_slot: MakeSlot, launcher: Launching) -> None:
+    slot = make_slot(runner=LIGHT, modules=("json", "no_such_framework"), make_launcher=launcher)
     error = failure(slot)
     assert error.retired
     assert "no_such_framework is not installed" in str(error)
@@ -63,13 +65,15 @@ def test_missing_paddle_names_its_package(
 
 
 def test_a_module_whose_import_fails_shows_the_traceback(
-    make_slot: MakeSlot, tmp_path_factory: pytest.TempPathFactory
+    make_slot: MakeSlot, launcher: Launching, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("modules")
     (folder / "broken_module.py").write_text(
         "import sys\nprint('a warning on stderr', file=sys.stderr)\nraise ImportError('libfoo.so.1: no such file')\n"
     )
-    slot = make_slot(runner=LIGHT, modules=("broken_module",), environment={"PYTHONPATH": str(folder)})
+    slot = make_slot(
+        runner=LIGHT, modules=("broken_module",), environment={"PYTHONPATH": str(folder)}, make_launcher=launcher
+    )
     error = failure(slot)
     assert not error.retired
     assert "broken_module could not be imported" in str(error)
@@ -78,15 +82,23 @@ def test_a_module_whose_import_fails_shows_the_traceback(
     assert error.retry_at > time.monotonic()
 
 
-def test_an_import_that_crashes_shows_the_end_of_stderr_and_the_stack(make_slot: MakeSlot) -> None:
-    error = failure(make_slot(runner="light_runner:CrashingImport", modules=()))
+def test_an_import_that_crashes_shows_the_end_of_stderr_and_the_stack(make_slot: MakeSlot, launcher: Launching) -> None:
+    error = failure(make_slot(runner="light_runner:CrashingImport", modules=(), make_launcher=launcher))
     assert "was killed by SIGSEGV" in str(error)
     assert "last words of an import" in str(error)
     assert "in warm_up" in str(error)
 
 
-def test_an_import_that_hangs_is_killed_at_its_limit_and_shows_its_stack(make_slot: MakeSlot) -> None:
-    slot = make_slot(runner="light_runner:HangingImport", modules=(), start_seconds=1.5, environment={"HANG": "1"})
+def test_an_import_that_hangs_is_killed_at_its_limit_and_shows_its_stack(
+    make_slot: MakeSlot, launcher: Launching
+) -> None:
+    slot = make_slot(
+        runner="light_runner:HangingImport",
+        modules=(),
+        make_launcher=launcher,
+        start_seconds=1.5,
+        environment={"HANG": "1"},
+    )
     error = failure(slot)
     assert "took too long" in str(error)
     assert "in warm_up" in str(error)
@@ -97,17 +109,25 @@ def test_an_import_that_hangs_is_killed_at_its_limit_and_shows_its_stack(make_sl
     ("device", "words"),
     [("broken", ["could not get ready", "no such luck"]), ("crash", ["was killed by SIGSEGV", "last words"])],
 )
-def test_a_case_process_that_cannot_get_ready(make_slot: MakeSlot, device: str, words: list[str]) -> None:
-    slot = make_slot(CaseOptions(device=device), runner=UNREADY, modules=())
+def test_a_case_process_that_cannot_get_ready(
+    make_slot: MakeSlot, launcher: Launching, device: str, words: list[str]
+) -> None:
+    slot = make_slot(CaseOptions(device=device), runner=UNREADY, modules=(), make_launcher=launcher)
     error = failure(slot)
     for word in words:
         assert word in str(error)
+    assert not error.device_lost
     assert slot.state is SlotState.DEAD
 
 
-def test_a_case_process_that_hangs_while_it_gets_ready(make_slot: MakeSlot) -> None:
+def test_a_case_process_that_hangs_while_it_gets_ready(make_slot: MakeSlot, launcher: Launching) -> None:
     slot = make_slot(
-        CaseOptions(device="hang"), runner=UNREADY, modules=(), start_seconds=1.5, environment={"HANG": "2"}
+        CaseOptions(device="hang"),
+        runner=UNREADY,
+        modules=(),
+        make_launcher=launcher,
+        start_seconds=1.5,
+        environment={"HANG": "2"},
     )
     error = failure(slot)
     assert "not ready in time" in str(error)
@@ -115,17 +135,19 @@ def test_a_case_process_that_hangs_while_it_gets_ready(make_slot: MakeSlot) -> N
     assert not tagged("HANG", "2")
 
 
-def test_a_lost_device_quarantines_the_slot_at_once(make_slot: MakeSlot) -> None:
-    slot = make_slot(CaseOptions(device="lost"), runner=UNREADY, modules=())
+def test_a_lost_device_quarantines_the_slot_at_once(make_slot: MakeSlot, launcher: Launching) -> None:
+    slot = make_slot(CaseOptions(device="lost"), runner=UNREADY, modules=(), make_launcher=launcher)
     error = failure(slot)
     assert error.retired
+    assert error.device_lost
     assert "device is lost or unavailable" in str(error)
     assert slot.state is SlotState.QUARANTINED
     assert failure(slot).retired
+    assert failure(slot).device_lost
 
 
-def test_failures_in_a_row_retire_the_slot(make_slot: MakeSlot) -> None:
-    slot = make_slot(CaseOptions(device="broken"), runner=UNREADY, modules=(), rules=AT_ONCE)
+def test_failures_in_a_row_retire_the_slot(make_slot: MakeSlot, launcher: Launching) -> None:
+    slot = make_slot(CaseOptions(device="broken"), runner=UNREADY, modules=(), make_launcher=launcher, rules=AT_ONCE)
     with pytest.raises(StartError, match=r"(?s)3 starts in a row failed; the last: .*no such luck") as caught:
         slot.ensure_ready()
     assert caught.value.retired
@@ -134,8 +156,8 @@ def test_failures_in_a_row_retire_the_slot(make_slot: MakeSlot) -> None:
         slot.run("paddle pass")
 
 
-def test_a_wait_that_outlasts_the_deadline_is_not_begun(make_slot: MakeSlot) -> None:
-    slot = make_slot(CaseOptions(device="broken"), runner=UNREADY, modules=())
+def test_a_wait_that_outlasts_the_deadline_is_not_begun(make_slot: MakeSlot, launcher: Launching) -> None:
+    slot = make_slot(CaseOptions(device="broken"), runner=UNREADY, modules=(), make_launcher=launcher)
     first = failure(slot)
     start = time.monotonic()
     second = failure(slot, 1.0)
@@ -143,9 +165,9 @@ def test_a_wait_that_outlasts_the_deadline_is_not_begun(make_slot: MakeSlot) -> 
     assert second.retry_at == first.retry_at
 
 
-def test_the_next_start_waits_its_time(make_slot: MakeSlot) -> None:
+def test_the_next_start_waits_its_time(make_slot: MakeSlot, launcher: Launching) -> None:
     rules = StartRules(waits=(0.5,), retire_after=2)
-    slot = make_slot(CaseOptions(device="broken"), runner=UNREADY, modules=(), rules=rules)
+    slot = make_slot(CaseOptions(device="broken"), runner=UNREADY, modules=(), make_launcher=launcher, rules=rules)
     retry_at = failure(slot).retry_at
     assert failure(slot, 60.0).retired
     assert time.monotonic() >= retry_at
@@ -173,16 +195,18 @@ def test_an_interpreter_that_cannot_be_started_is_a_start_error(
     assert slot.run("paddle pass").result.verdict is Verdict.PASS
 
 
-def test_closing_is_quick_and_can_be_repeated(make_slot: MakeSlot) -> None:
-    slot = make_slot(runner=LIGHT, modules=(), environment={"CLOSED": "yes"})
+def test_closing_is_quick_and_can_be_repeated(make_slot: MakeSlot, launcher: Launching) -> None:
+    slot = make_slot(runner=LIGHT, modules=(), make_launcher=launcher, environment={"CLOSED": "yes"})
     assert slot.run("paddle pass").result.verdict is Verdict.PASS
     slot.close()
     assert not tagged("CLOSED", "yes")
     slot.close()
 
 
-def test_closing_a_slot_that_still_imports_does_not_wait_for_it(make_slot: MakeSlot) -> None:
-    slot = make_slot(runner="light_runner:HangingImport", modules=(), environment={"CLOSED": "early"})
+def test_closing_a_slot_that_still_imports_does_not_wait_for_it(make_slot: MakeSlot, launcher: Launching) -> None:
+    slot = make_slot(
+        runner="light_runner:HangingImport", modules=(), make_launcher=launcher, environment={"CLOSED": "early"}
+    )
     slot.start()
     time.sleep(0.3)
     start = time.monotonic()

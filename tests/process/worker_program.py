@@ -1,6 +1,6 @@
 """A worker for the tests that kill: runs cases without end and prints each verdict.
 
-Arguments: the folder for notes, and the seconds of a case.
+Arguments: the folder for notes, the seconds of a case, and how a case process comes to be ("fork", "spare").
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ import os
 import sys
 from pathlib import Path
 
+from support import ENVIRONMENT, LAUNCHERS
+
 from pytest_paddleapi.process.messages import CaseOptions
 from pytest_paddleapi.process.supervisor import Supervisor
 
 
 def main() -> None:
-    folder, seconds = Path(sys.argv[1]), sys.argv[2]
+    folder, seconds, how_made = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     slot = Supervisor(
         CaseOptions(),
         runner="light_runner:LightRunner",
         modules=(),
-        environment={"PYTHONPATH": str(Path(__file__).parent)},
+        environment=ENVIRONMENT,
+        make_launcher=LAUNCHERS[how_made],
     )
     slot.start()
     print("started", os.getpid(), flush=True)

@@ -1,0 +1,227 @@
+"""Keeps a spare behind the case process, for devices whose state does not survive a fork.
+
+Started by the supervisor as ``python -m pytest_paddleapi.process.keeper CHANNEL_FD ALIVE_FD PARENT_PID``; the
+arguments are those of :mod:`.zygote`. It imports no framework, so it cannot hang or crash with one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from typing import NoReturn
+
+import msgspec
+
+from . import kernel
+from .command import program
+from .errors import ChannelClosedError, MalformedFrameError
+from .framing import Channel, channel_pair
+from .loading import receive_load, show_stacks
+from .messages import (
+    CaseLaunched,
+    CaseNotLaunched,
+    FromSpare,
+    LaunchCase,
+    Load,
+    Loaded,
+    LoadFailed,
+    MakeSpare,
+    SignalSpare,
+    SpareDied,
+    SpareStarted,
+    ToLauncher,
+)
+from .parent import CaseParent
+
+#: Spares that die one after the other while they wait: something is after them, and no use feeding it.
+_MOST_LOST = 3
+
+
+def main() -> NoReturn:
+    """Entry point."""
+    fd, alive_fd, parent = map(int, sys.argv[1:])
+    kernel.die_with_parent(parent)
+    for inherited in (fd, alive_fd):
+        os.set_inheritable(inherited, False)  # not for the spares
+    show_stacks()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    channel = Channel(socket.socket(fileno=fd), msgspec.msgpack.Decoder(ToLauncher))
+    Keeper(channel, receive_load(channel)).run()
+
+
+@dataclass
+class _Spare:
+    pid: int
+    channel: Channel[FromSpare]
+    loaded: bool = False
+
+
+@dataclass
+class _Launch:
+    """A case process that the worker asked for, and that no spare has become yet."""
+
+    message: LaunchCase
+    fds: list[int]
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+
+
+class Keeper(CaseParent):
+    """Starts spares, one at a time, and gives the loaded one to the case that is to be launched.
+
+    The next one is started when the case process is ready, or dead: not while one loads or prepares its device.
+    """
+
+    def __init__(self, channel: Channel[ToLauncher], request: Load) -> None:
+        super().__init__(channel)
+        self._request = request
+        self._spare: _Spare | None = None
+        self._wanted: _Launch | None = None
+        #: The token of the case process that is not ready yet.
+        self._preparing: int | None = None
+        #: A spare could not load; the worker ends this process when it next needs one.
+        self._failed = False
+        #: Spares that died while they waited, since one was used.
+        self._lost = 0
+
+    def run(self) -> NoReturn:
+        """Start the first spare, and serve."""
+        self._start()
+        super().run()
+
+    def spares(self) -> set[int]:
+        """The spare, where there is one."""
+        return {self._spare.pid} if self._spare else set()
+
+    def launch(self, message: LaunchCase, fds: list[int]) -> None:
+        """Give the case to the spare, now or when it is loaded."""
+        self._wanted = _Launch(message, fds)
+        if self._failed:
+            self._refuse("no spare process could be loaded")
+        else:
+            self._hand_over()
+
+    def tend_spare(self, message: MakeSpare | SignalSpare) -> None:
+        """The case process is ready, so that another may load; or the spare is to show its stacks."""
+        if isinstance(message, MakeSpare):
+            if message.token == self._preparing:
+                self._preparing = None
+                self._start()
+        elif self._spare is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._spare.pid, message.signal)  # not reaped yet, so the id is still its own
+
+    def case_ended(self, token: int) -> None:
+        """A process that died before it was ready makes room for the next spare too."""
+        if token == self._preparing:
+            self._preparing = None
+            self._start()
+
+    def other_ended(self, pid: int, status: int) -> None:
+        """The spare died: while it waited, another one loads; a load that failed is for the worker to judge."""
+        spare = self._spare
+        if spare is None or spare.pid != pid:
+            return
+        self._forget(spare)
+        self._lost += 1
+        if self._failed:  # as it had said itself
+            return
+        self._failed = not spare.loaded or self._lost >= _MOST_LOST
+        self._tell(SpareDied(pid, status, self._failed))
+        if self._failed:
+            self._refuse("the spare process died")
+        self._start()
+
+    def listen(self) -> None:
+        """What the spare says: loaded, not loaded, or that it is the case process now."""
+        spare = self._spare
+        if spare is None:
+            return
+        try:
+            news = spare.channel.receive_available()
+        except MalformedFrameError:
+            # A half message from one that was killed; if it lives it is mad, and must go.
+            news = []
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(spare.pid, signal.SIGKILL)
+        if spare.channel.ended:
+            self._ignore(spare)
+        for message in news:
+            if isinstance(message, Loaded):
+                spare.loaded = True
+                self._tell(message)
+                self._hand_over()
+            elif isinstance(message, LoadFailed):
+                self._failed = True
+                self._tell(message)
+                self._refuse(f"{message.module} could not be imported")
+            else:
+                self._became(spare, message)
+
+    def _start(self) -> None:
+        if self._spare is not None or self._preparing is not None or self._failed:
+            return
+        ours, theirs = channel_pair()
+        os.set_inheritable(theirs.fileno(), True)
+        command = program("spare", theirs.fileno(), self.pid)
+        try:
+            # Not subprocess: it would wait for its children by itself.
+            pid = os.posix_spawn(command[0], command, os.environ, setsid=True)
+        except OSError as exc:
+            ours.close()
+            self._failed = True
+            self._tell(LoadFailed(command[0], f"a spare process could not be started: {exc}", False))
+            self._refuse(str(exc))
+            return
+        finally:
+            theirs.close()
+        self._spare = spare = _Spare(pid, Channel(ours, msgspec.msgpack.Decoder(FromSpare)))
+        self.poll.register(spare.channel, select.POLLIN)
+        self._tell(SpareStarted(pid))
+        with contextlib.suppress(ChannelClosedError):  # it is dead already, and reaped next
+            spare.channel.send(self._request)
+
+    def _hand_over(self) -> None:
+        """Send the case to the spare. It is not the spare's until that one has said so: it may just be dying."""
+        if self._wanted is not None and self._spare is not None and self._spare.loaded:
+            with contextlib.suppress(ChannelClosedError):  # it is dead; the next spare gets the case
+                self._spare.channel.send(self._wanted.message, fds=self._wanted.fds)
+
+    def _became(self, spare: _Spare, message: CaseLaunched) -> None:
+        self._forget(spare)
+        self._lost = 0
+        self.children[spare.pid] = self._preparing = message.token
+        if self._wanted is not None:
+            self._wanted.close()
+            self._wanted = None
+        self._tell(message)
+
+    def _refuse(self, text: str) -> None:
+        if self._wanted is not None:
+            self._wanted.close()
+            self._tell(CaseNotLaunched(self._wanted.message.token, text))
+            self._wanted = None
+
+    def _forget(self, spare: _Spare) -> None:
+        self._ignore(spare)
+        spare.channel.close()
+        self._spare = None
+
+    def _ignore(self, spare: _Spare) -> None:
+        with contextlib.suppress(KeyError):  # done before
+            self.poll.unregister(spare.channel)
+
+    def _tell(self, message: msgspec.Struct) -> None:
+        with contextlib.suppress(ChannelClosedError):  # the worker died; the loop ends next
+            self.channel.send(message)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Imports what a case process needs and says how it went. Runs in a zygote, or in a spare."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import importlib
+import importlib.util
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import Any
+
+from .framing import Channel
+from .messages import Load, Loaded, LoadFailed, ToLauncher
+
+#: The end of a traceback says most.
+_LONGEST_TRACEBACK = 4000
+
+
+def show_stacks() -> None:
+    """Before an import that may crash or hang: its stack goes to stderr, which the worker shows."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+
+
+def receive_load(channel: Channel[ToLauncher]) -> Load:
+    """The first message; the process exits if it is another."""
+    request = channel.receive()
+    if not isinstance(request, Load):
+        raise SystemExit(f"the first message must be Load, not {type(request).__name__}")
+    return request
+
+
+def load(channel: Channel[ToLauncher], request: Load, warm_up: str) -> Any:
+    """Import the modules, then the runner, and answer with Loaded or LoadFailed; the process exits after the latter.
+
+    ``warm_up`` names the static method of the runner that is called last, if it has one.
+    """
+    start = time.monotonic()
+    versions: dict[str, str] = {}
+    module, _, name = request.runner.partition(":")
+    for wanted in (*request.modules, module):
+        try:
+            imported = importlib.import_module(wanted)
+        except Exception:  # noqa: BLE001 - any failure of an import is told to the worker, which shows it to the user
+            missing = importlib.util.find_spec(wanted.partition(".")[0]) is None
+            channel.send(LoadFailed(wanted, traceback.format_exc()[-_LONGEST_TRACEBACK:], missing))
+            raise SystemExit(1) from None
+        versions[wanted] = str(getattr(imported, "__version__", ""))
+    runner = getattr(sys.modules[module], name)
+    warm = getattr(runner, warm_up, None)
+    if warm is not None:
+        try:
+            warm()
+        except Exception:  # noqa: BLE001 - as above
+            channel.send(LoadFailed(request.runner, traceback.format_exc()[-_LONGEST_TRACEBACK:], False))
+            raise SystemExit(1) from None
+    gc.collect()
+    # What is imported now is never garbage: later collections need not look at it, and the pages stay
+    # shared after a fork.
+    gc.freeze()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the frameworks may have put a handler of theirs
+    threads = len(os.listdir("/proc/self/task"))
+    channel.send(Loaded(os.getpid(), time.monotonic() - start, threads, versions))
+    return runner

@@ -1,0 +1,183 @@
+"""One process at a time prepares a device, across slots and workers."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_paddleapi.process.errors import SlotKilledError, StartError
+from pytest_paddleapi.process.launcher import Spares, Zygote
+from pytest_paddleapi.process.messages import CaseOptions, Verdict
+from pytest_paddleapi.process.prepare_lock import PrepareLock
+from pytest_paddleapi.process.slot import StartRules
+from pytest_paddleapi.process.supervisor import Supervisor
+
+from .support import LIGHT, MakeSlot, wait_until
+
+HOLD = (
+    "import fcntl, os, sys, time\n"
+    "fcntl.flock(os.open(sys.argv[1], os.O_RDWR), fcntl.LOCK_EX)\n"
+    "print('held', flush=True)\n"
+    "time.sleep(600)\n"
+)
+
+
+class Holder:
+    """Another worker's process, which holds the lock until it is killed."""
+
+    def __init__(self, path: Path) -> None:
+        path.touch()
+        self.process = subprocess.Popen([sys.executable, "-S", "-c", HOLD, str(path)], stdout=subprocess.PIPE)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"held\n"
+        self.process.stdout.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def is_free(path: Path) -> bool:
+    lock = PrepareLock(path)
+    try:
+        lock.acquire(0.0)
+    except StartError:
+        return False
+    lock.release()
+    return True
+
+
+def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "locks" / "gpu"
+    lock = PrepareLock(path)
+    lock.acquire(0.0)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    lock.release()
+
+
+def test_taking_it_twice_and_letting_go_twice_is_once(tmp_path: Path) -> None:
+    lock = PrepareLock(tmp_path / "gpu")
+    lock.acquire(0.0)
+    lock.acquire(0.0)
+    assert not is_free(lock.path)
+    lock.release()
+    lock.release()
+    assert is_free(lock.path)
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    link = tmp_path / "gpu"
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StartError, match="could not be opened"):
+        PrepareLock(link).acquire(0.0)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_slot_holds_it_neither_before_nor_after_it_prepares(make_slot: MakeSlot, tmp_path: Path) -> None:
+    path = tmp_path / "gpu"
+    slot = make_slot(runner=LIGHT, modules=(), make_launcher=Spares, prepare_lock=path)
+    slot.start()
+    assert is_free(path)
+    slot.ensure_ready()
+    assert is_free(path)
+    slot.run("paddle segfault")
+    assert is_free(path)
+    slot.close()
+
+
+def test_a_slot_lets_go_of_it_when_it_could_not_prepare(make_slot: MakeSlot, tmp_path: Path) -> None:
+    path = tmp_path / "gpu"
+    options = CaseOptions(device="broken")
+    slot = make_slot(options, runner="light_runner:UnreadyRunner", modules=(), prepare_lock=path)
+    with pytest.raises(StartError, match="no such luck"):
+        slot.ensure_ready(deadline=0.0)
+    assert is_free(path)
+
+
+def test_a_slot_waits_for_a_process_of_another_worker_that_prepares_and_a_dead_one_holds_nothing(
+    make_slot: MakeSlot, tmp_path: Path
+) -> None:
+    holder = Holder(tmp_path / "gpu")
+    slot = make_slot(runner=LIGHT, modules=(), make_launcher=Spares, prepare_lock=tmp_path / "gpu")
+    killed_at: list[float] = []
+    timer = threading.Timer(1.5, lambda: (holder.kill(), killed_at.append(time.monotonic())))
+    timer.start()
+    assert slot.prepare()
+    timer.join()
+    assert time.monotonic() >= killed_at[0]
+    assert slot.run("paddle pass").result.verdict is Verdict.PASS
+    slot.close()
+
+
+def test_the_wait_has_a_limit_and_its_end_is_a_failed_start(
+    make_slot: MakeSlot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_paddleapi.process.slot_process._QUEUE_SHARE", 0.1)
+    holder = Holder(tmp_path / "gpu")
+    slot = make_slot(runner=LIGHT, modules=(), start_seconds=5.0, prepare_lock=tmp_path / "gpu")
+    with pytest.raises(StartError, match="another process has been preparing the same device for too long"):
+        slot.ensure_ready(deadline=0.0)
+    assert slot.life.failures == 1
+    assert slot.pid is None
+    holder.kill()
+
+
+def test_a_slot_that_is_killed_does_not_wait_on(make_slot: MakeSlot, tmp_path: Path) -> None:
+    holder = Holder(tmp_path / "gpu")
+    slot = make_slot(runner=LIGHT, modules=(), prepare_lock=tmp_path / "gpu")
+    timer = threading.Timer(1.0, slot.kill, ("enough",))
+    timer.start()
+    with pytest.raises(SlotKilledError, match="enough"):
+        slot.ensure_ready()
+    timer.join()
+    holder.kill()
+
+
+def test_slots_of_one_device_prepare_one_after_the_other(make_slot: MakeSlot, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    slots: list[Supervisor] = [
+        make_slot(
+            runner="light_runner:NotingRunner",
+            modules=(),
+            make_launcher=Zygote,
+            prepare_lock=tmp_path / "gpu",
+            environment={"NOTES": str(notes)},
+            rules=StartRules(waits=(0.0,)),
+        )
+        for _ in range(3)
+    ]
+    threads = [threading.Thread(target=slot.ensure_ready) for slot in slots]
+    # The zygotes must be made in a thread that lives on.
+    for slot in slots:
+        slot.start()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    events = [line.split()[0] for line in notes.read_text().splitlines()]
+    assert [event for event in events if event != "warms-up"] == ["prepares", "prepared"] * 3
+    for slot in slots:
+        slot.close()
+
+
+def test_a_fork_of_the_worker_does_not_keep_it(tmp_path: Path) -> None:
+    lock = PrepareLock(tmp_path / "gpu")
+    lock.acquire(0.0)
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    lock.release()
+    try:
+        assert wait_until(lambda: is_free(lock.path), 2.0)
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
