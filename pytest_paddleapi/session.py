@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -345,8 +345,11 @@ class PaddleApiSession:
         return [
             f"paddleapi: {MODES[self.options.mode][0]} {self._where()}, {versions}",
             f"paddleapi: {counts}{', left out: ' + ', '.join(left_out) if left_out else ''}",
-            *(f"paddleapi: {note}" for note in (self.fleet.notes() if self.fleet is not None else ())),
+            *(f"paddleapi: {note}" for note in self._device_notes()),
         ]
+
+    def _device_notes(self) -> Iterable[str]:
+        return () if self.fleet is None else self.fleet.notes(verbose=self.config.option.verbose > 0)
 
     def _where(self) -> str:
         return self.fleet.header(worker_count(self.config)) if self.fleet is not None else self.placement.group
