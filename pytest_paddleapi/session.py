@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,10 @@ class PaddleApiSession:
                 self.options.case, device=self.placement.paddle[0], torch_device=self.placement.torch[0]
             )
             self._supervisor = Supervisor(
-                case, environment=self.placement.environment, prepare_lock=self._prepare_lock()
+                case,
+                environment=self.placement.environment,
+                rules=self.options.numbers.starts,
+                prepare_lock=self._prepare_lock(),
             )
             self._supervisor.start()
 
@@ -177,7 +181,7 @@ class PaddleApiSession:
         )
 
     def _rules(self) -> AdmissionRules:
-        return AdmissionRules(pressure_seconds=self.options.pressure_timeout or math.inf)
+        return replace(self.options.numbers.admission, pressure_seconds=self.options.pressure_timeout or math.inf)
 
     @cached_property
     def estimates(self) -> Estimates:

@@ -39,6 +39,7 @@ TOP = {
     "estimates",
     "interrupts",
     "stalls",
+    "numbers",
     "tolerances",
     "junit",
     "__init__",
