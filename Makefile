@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OLDEST := $(VENV)-oldest
 
-.PHONY: help setup example test test-main test-oldest test-slow soak check bench mutation wheel clean
+.PHONY: help setup example test test-main test-oldest test-gpu test-slow soak check bench mutation wheel clean
 
 help:
 	@echo "make example      run example_configs/ with real Paddle and Torch on the CPU"
 	@echo "make test         all tests but the slow ones, also against the oldest pytest and xdist"
 	@echo "make test-slow    the slow tests"
+	@echo "make test-gpu     the tests that need a real GPU (install a CUDA build of torch into .venv first)"
 	@echo "make soak         minutes of load and chaos"
 	@echo "make check        lint, types, format"
 	@echo "make bench        every benchmark, as tables"
@@ -46,6 +47,10 @@ test-oldest: $(STAMP) wheel
 		> $$($(OLDEST)/bin/python -c "import site; print(site.getsitepackages()[0])")/zz_main.pth
 	$(OLDEST)/bin/python -m pytest --version
 	$(OLDEST)/bin/python -m pytest tests/plugin -n auto -m "not slow and not soak"
+
+# On a machine with an NVIDIA GPU: real readings, leases, spares and CUDA errors, with Torch alone or with Paddle.
+test-gpu: $(STAMP)
+	$(BIN)/python -m pytest -rs tests/gpu
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m "slow"

@@ -17,7 +17,7 @@ from .devices.model import Device, DeviceKind, paddle_names
 from .devices.registry import DeviceRegistry, PassedOver, default_registry
 from .devices.selection import DeviceOptionError, DeviceOptions, DevicePlan, plan_devices, select_kind
 
-__all__ = ["Fleet", "Placement", "build_fleet", "devices_of"]
+__all__ = ["Fleet", "Placement", "build_fleet", "cpu_build", "devices_of"]
 
 _CUDA_VERSION = re.compile(r"^cuda_version\s*=\s*['\"](.*)['\"]", re.MULTILINE)
 
@@ -126,14 +126,14 @@ def build_fleet(
         DeviceOptionError: the options are wrong, or there is no such device.
     """
     registry = registry or default_registry()
-    cpu_build = _is_cpu_build()
-    if name == "nvidia" and cpu_build:
-        raise DeviceOptionError("--paddleapi-device", f"nvidia cannot be used: {cpu_build}")
+    why_not = cpu_build()
+    if name == "nvidia" and why_not:
+        raise DeviceOptionError("--paddleapi-device", f"nvidia cannot be used: {why_not}")
     passed: tuple[PassedOver, ...] = ()
-    if name == "auto" and cpu_build and "nvidia" in registry.kinds:
+    if name == "auto" and why_not and "nvidia" in registry.kinds:
         kinds = {other: kind for other, kind in registry.kinds.items() if other != "nvidia"}
         registry = DeviceRegistry(kinds, list(registry.failed))
-        passed = (PassedOver("nvidia", cpu_build),)
+        passed = (PassedOver("nvidia", why_not),)
     selection = select_kind(registry, name, environ)
     devices = selection.devices
     if selection.kind.name == "cpu":
@@ -164,7 +164,7 @@ def single(fleet: Fleet) -> Fleet:
     return replace(fleet, plan=replace(fleet.plan, groups=fleet.plan.groups[:1], workers_per_group=1))
 
 
-def _is_cpu_build() -> str:
+def cpu_build() -> str:
     """Why the installed Paddle cannot use NVIDIA GPUs; empty if it can. Nothing is imported for it."""
     spec = importlib.util.find_spec("paddle")
     if spec is None or spec.origin is None:
