@@ -49,7 +49,7 @@ from .admission.ledger import (
     Refusal,
     Refused,
 )
-from .admission.observing import LedgerSnapshot, pause_session, read_ledger, resume_session
+from .admission.observing import LedgerSnapshot, pause_session, read_ledger, resume_session, still_fits
 from .admission.policy import Policy, Setback
 from .admission.records import Group, Lease, LeaseState, SessionHeader, Slot
 from .admission.rules import GIB, MIB, AdmissionRules
@@ -85,5 +85,6 @@ __all__ = [
     "read_ledger",
     "resume_session",
     "room",
+    "still_fits",
     "unrealised",
 ]

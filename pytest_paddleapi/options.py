@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .devices.selection import DeviceOptions
 from .process.messages import CaseOptions, Mode, ToleranceOptions
 from .results.baseline import Baseline, BaselineError, read_baseline
 from .tolerances import read_tolerances
@@ -39,6 +40,8 @@ class RunOptions:
     baseline_file: Path | None = None
     baseline: Baseline | None = None
     update_baseline: bool = False
+    device: str = "auto"
+    devices: DeviceOptions = field(default_factory=DeviceOptions)
 
     @property
     def mode(self) -> Mode:
@@ -120,6 +123,26 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="SIZE",
         help="Host memory that all cases on this host may use together, such as 16GiB (default: what is there).",
     )
+    add(
+        "--paddleapi-device",
+        default="auto",
+        metavar="KIND",
+        help="nvidia, xpu, iluvatar, custom, cpu, or another package's kind; auto takes the first that finds a device.",
+    )
+    add(
+        "--paddleapi-gpu-ids",
+        default=None,
+        metavar="IDS",
+        help="Devices to use, such as 0,2,4-7, counted as their vendor's tool does; -1: all (default).",
+    )
+    add("--paddleapi-num-gpus", type=int, default=None, metavar="N", help="How many devices to use (default: all).")
+    add(
+        "--paddleapi-workers-per-gpu",
+        type=int,
+        default=None,
+        metavar="N",
+        help="How many workers '-n auto' gives each device (default: 1).",
+    )
     add("--paddleapi-ledger", metavar="DIR", help="Folder of the ledger that sessions on this host share.")
     add(
         "--paddleapi-pressure-timeout",
@@ -163,12 +186,29 @@ def read_options(config: pytest.Config) -> RunOptions:
         texts=tuple(option.paddleapi_config),
         timeout=option.paddleapi_timeout,
         unsupported_fails=option.paddleapi_unsupported == "fail",
-        memory_limit=_size(option.paddleapi_memory_limit, "--paddleapi-memory-limit"),
+        memory_limit=memory_limit(config),
         ledger=Path(option.paddleapi_ledger).expanduser() if option.paddleapi_ledger else None,
         pressure_timeout=option.paddleapi_pressure_timeout,
         baseline_file=(file := _baseline_file(config)),
         baseline=_baseline(file, update=option.paddleapi_update_baseline),
         update_baseline=option.paddleapi_update_baseline,
+        device=option.paddleapi_device,
+        devices=device_options(config),
+    )
+
+
+def memory_limit(config: pytest.Config) -> int | None:
+    """``--paddleapi-memory-limit`` in bytes."""
+    return _size(config.option.paddleapi_memory_limit, "--paddleapi-memory-limit")
+
+
+def device_options(config: pytest.Config) -> DeviceOptions:
+    """Which devices the command line asks for."""
+    option = config.option
+    return DeviceOptions(
+        gpu_ids=option.paddleapi_gpu_ids,
+        num_gpus=option.paddleapi_num_gpus,
+        workers_per_gpu=option.paddleapi_workers_per_gpu,
     )
 
 
@@ -265,8 +305,7 @@ def _size(text: str | None, flag: str) -> int | None:
 
 
 def _threads(config: pytest.Config) -> int:
-    cores = len(os.sched_getaffinity(0))
-    return max(1, cores // max(1, worker_count(config)))
+    return max(1, cores() // max(1, worker_count(config)))
 
 
 def worker_count(config: pytest.Config) -> int:
@@ -280,6 +319,6 @@ def worker_count(config: pytest.Config) -> int:
     return max(1, sum(int(count) for count in counts if count.isdigit()))
 
 
-def auto_workers() -> int:
-    """How many workers ``-n auto`` gives: one a core that this process may use."""
+def cores() -> int:
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0))

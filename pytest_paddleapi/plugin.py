@@ -38,9 +38,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """``-n auto``: one worker per slot."""
-    from .options import auto_workers, is_active
+    from .options import is_active
 
-    return auto_workers() if is_active(config) else None
+    if not is_active(config):
+        return None
+    from .startup import fleet_of
+
+    return fleet_of(config).plan.workers
 
 
 class SessionHooks:

@@ -24,6 +24,7 @@ class AttemptInfo:
     external: bool = False
     pid: int | None = None
     retired: str | None = None
+    device_lost: bool = False
     stdout: str = ""
     stderr: str = ""
 
@@ -65,6 +66,7 @@ def make_report(item: CaseItem, result: CaseResult, info: AttemptInfo, start: fl
             "external": info.external,
             "pid": info.pid,
             "retired": info.retired,
+            "device_lost": info.device_lost,
         },
     )
     if outcome is not Outcome.RERUN:
@@ -100,7 +102,7 @@ def properties(item: CaseItem, result: CaseResult, info: AttemptInfo) -> list[tu
         ("api", item.case.api),
         ("config", item.case.printable_text),
         ("mode", options.mode.value),
-        ("device", options.case.device),
+        ("device", item.config.stash[session_key].placement.group),
         ("attempts", info.attempt),
         ("max_abs_diff", measured.max_abs_diff),
         ("max_rel_diff", measured.max_rel_diff),

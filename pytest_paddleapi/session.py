@@ -8,30 +8,33 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from _pytest.runner import collect_one_node
 from _pytest.skipping import evaluate_skip_marks
 
 from . import junit
 from .config.manifest import COMMAND_LINE, Case, Manifest
-from .config.sizes import estimate_host_bytes
-from .devices.host import HostDevice
+from .devices.model import DeviceReadingError
+from .estimates import Estimates
+from .fleet import Fleet, Placement, devices_of
 from .gpu_admission import AdmissionRules, LedgerError
+from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
 from .process.errors import StartError
 from .process.messages import CaseResult
 from .process.supervisor import Supervisor
-from .process.wire import pack_text, unpack_call
 from .reporting import AttemptInfo, make_report
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
-from .scheduling.engine import DEEP_WINDOW, Dispatch, Ended, Engine
+from .scheduling.confirming import Confirmation
+from .scheduling.engine import Dispatch, Ended, Engine
 from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
@@ -39,17 +42,34 @@ from .scheduling.xdist_worker import WorkerLoop, find_interactor
 
 
 class PaddleApiSession:
-    """Options, the manifest, and (where cases run) the slot."""
+    """Options, the manifest, and (where cases run) the slot.
 
-    def __init__(self, config: pytest.Config, options: RunOptions, manifest: Manifest) -> None:
+    ``placement`` is what the slot of this process runs on; ``fleet`` has the devices of the session, where this is
+    no worker.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        options: RunOptions,
+        manifest: Manifest,
+        placement: Placement,
+        fleet: Fleet | None = None,
+    ) -> None:
         self.config = config
         self.options = options
         self.manifest = manifest
+        self.placement = placement
+        self.fleet = fleet
+        self._confirmation = Confirmation(
+            lambda: devices_of(placement, options.memory_limit), options.ledger, self._rules()
+        )
         self.scheduler: CaseScheduling | None = None
         self.stop_text: str | None = None
         self.verdicts: Counter[str] = Counter()
         self.reruns = 0
         self.known = KnownVerdicts(options, manifest)
+        self.interrupts = Interrupts(self._stop_xdist)
         self._holds_configs = lru_cache(self._is_config_file)
         self._supervisor: Supervisor | None = None
         self._admission: LedgerAdmission | None = None
@@ -97,11 +117,15 @@ class PaddleApiSession:
     def warm_slot(self) -> None:
         """Begin to start the case process, which takes seconds, while pytest collects."""
         if self._supervisor is None:
-            self._supervisor = Supervisor(self.options.case)
+            case = msgspec.structs.replace(
+                self.options.case, device=self.placement.paddle[0], torch_device=self.placement.torch[0]
+            )
+            self._supervisor = Supervisor(case, environment=self.placement.environment)
             self._supervisor.start()
 
     def close(self) -> None:
         """End the case process and give every lease back."""
+        self.interrupts.restore()
         if self._supervisor is not None:
             self._supervisor.close()
             self._supervisor = None
@@ -110,39 +134,58 @@ class PaddleApiSession:
             self._admission = None
         if self.scheduler is not None:
             self.scheduler.close()
+        if "estimates" in self.__dict__:
+            self.estimates.close()
 
     # Scheduling -----------------------------------------------------------------------------
 
     def make_engine(self, names: Sequence[str], cases: list[int]) -> Engine:
         """An engine over ``cases``, positions in ``names`` (node ids)."""
-        rules = AdmissionRules(pressure_seconds=self.options.pressure_timeout or math.inf)
-        device = HostDevice(self.options.memory_limit)
+        assert self.fleet is not None
         label = " ".join(map(str, self.config.invocation_params.args))
         try:
             self._admission = LedgerAdmission(
-                device, workers=worker_count(self.config), folder=self.options.ledger, rules=rules, label=label
+                self.fleet.groups,
+                workers=self.fleet.workers_per_group(worker_count(self.config)),
+                folder=self.options.ledger,
+                rules=self._rules(),
+                label=label,
             )
         except LedgerError as exc:
             raise pytest.UsageError(f"--paddleapi-ledger: {exc}") from None
+        except DeviceReadingError as exc:
+            raise pytest.UsageError(f"--paddleapi-device: {exc}") from None
         return Engine(
             queue=CaseQueue(cases),
             admission=self._admission,
-            # Asked again and again for cases that wait for memory.
-            estimate=lru_cache(maxsize=2 * DEEP_WINDOW)(lambda position: self.estimate(names[position])),
+            estimate=lambda position: self._estimate(names[position]),
             label=lambda position: names[position],
         )
 
-    def estimate(self, nodeid: str) -> int:
-        """The case's peak of host memory, in bytes, guessed from shapes."""
+    def _rules(self) -> AdmissionRules:
+        return AdmissionRules(pressure_seconds=self.options.pressure_timeout or math.inf)
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """What each case may take of its devices."""
+        cache = getattr(self.config, "cache", None)
+        return Estimates(
+            self.options.case,
+            self.placement.kind,
+            torch_on_device=self.placement.torch[0] != "cpu",
+            learned=cache.mkdir("paddleapi") / "peaks.sqlite" if cache is not None else None,
+        )
+
+    def _estimate(self, nodeid: str) -> int | None:
         case = self._case(nodeid)
-        if case is None or case.error is not None:
-            return 0
-        return estimate_host_bytes(unpack_call(pack_text(case.canonical)))
+        return 0 if case is None or case.error is not None else self.estimates.of(case.canonical)
 
     def make_scheduler(self) -> CaseScheduling:
         """The scheduler of this session's workers."""
+        assert self.fleet is not None
         self.scheduler = CaseScheduling(
             self.config,
+            self.fleet,
             make_engine=self.make_engine,
             is_case=lambda nodeid: self._case(nodeid) is not None,
             refuse=self.refuse,
@@ -151,21 +194,33 @@ class PaddleApiSession:
 
     def prepare_worker(self, node: Any) -> None:
         """What a worker must know of the controller."""
+        assert self.fleet is not None
         node.workerinput["paddleapi_controller"] = os.getpid()
+        engine = self.scheduler.engine if self.scheduler is not None else None
+        placement = self.fleet.place(node.gateway.id, engine.quarantined if engine is not None else ())
+        node.workerinput["paddleapi_placement"] = msgspec.to_builtins(placement)
 
     def run_loop(self, session: pytest.Session) -> bool | None:
         """pytest's main loop; None where it is not ours to run."""
+        if not self.is_worker:
+            self.interrupts.install()
         if not self.runs_cases_here:
             return None
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return None  # pytest's own loop says what is wrong
         if self.is_worker:
-            loop = WorkerLoop(find_interactor(self.config), _is_case, self.begin, self._may_follow)
+            loop = WorkerLoop(find_interactor(self.config), _is_case, self.begin, self._may_follow, self.suspend_slot)
             self._following = lambda: self._announced(loop, session.items)
             loop.run(session)
         else:
             self._run_locally(session)
         return True
+
+    def _stop_xdist(self, reason: str) -> None:
+        """Let DSession shut its workers down: each ends what it runs, and reports it."""
+        dsession = self.config.pluginmanager.getplugin("dsession")
+        if dsession is not None:
+            dsession.shouldstop = reason
 
     def _run_locally(self, session: pytest.Session) -> None:
         items = session.items
@@ -196,12 +251,13 @@ class PaddleApiSession:
             run_ordinary=protocol,
             run_case=run_case,
             refuse=lambda position, need: self.refuse(names[position], need),
-            should_stop=lambda: bool(session.shouldfail or session.shouldstop),
+            should_stop=lambda: bool(session.shouldfail or session.shouldstop or self.interrupts.came),
+            suspend=self.suspend_slot,
         )
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
-        if session.shouldstop:
-            raise session.Interrupted(session.shouldstop)
+        if session.shouldstop or self.interrupts.came:
+            raise session.Interrupted(session.shouldstop or REASON)
         if engine.stop_reason:
             self.stop_text = self._stop_text(engine, names)
             raise session.Failed(engine.stop_reason)
@@ -232,6 +288,8 @@ class PaddleApiSession:
             case = self._case(report.nodeid)
             if case is not None:
                 self.known.add(case, Verdict(data["verdict"]))
+                peaks = [value for name, value in report.user_properties if name == "peak_bytes"]
+                self.estimates.learn(case.canonical, max((p for p in peaks if isinstance(p, int)), default=0))
         if self.scheduler is not None:
             self.scheduler.note_report(report)
         junit.complete(self.config, report)
@@ -247,9 +305,13 @@ class PaddleApiSession:
         left_out += [f"{_count(manifest.skipped, 'line')} without a config"] if manifest.skipped else []
         versions = ", ".join(f"{name} {_version(name)}" for name in ("paddlepaddle", "torch"))
         return [
-            f"paddleapi: {MODES[self.options.mode][0]} on {self.options.case.device}, {versions}",
+            f"paddleapi: {MODES[self.options.mode][0]} {self._where()}, {versions}",
             f"paddleapi: {counts}{', left out: ' + ', '.join(left_out) if left_out else ''}",
+            *(f"paddleapi: {note}" for note in (self.fleet.notes() if self.fleet is not None else ())),
         ]
+
+    def _where(self) -> str:
+        return self.fleet.header(worker_count(self.config)) if self.fleet is not None else self.placement.group
 
     def summary(self, terminal: Any) -> None:
         """Verdicts by count, and why the run stopped early."""
@@ -301,7 +363,7 @@ class PaddleApiSession:
             ("api", case.api),
             ("config", case.printable_text),
             ("mode", self.options.mode.value),
-            ("device", self.options.case.device),
+            ("device", self.placement.group),
             ("attempts", 2),
         ]
         report.paddleapi = {"token": 0, "verdict": Verdict.PADDLE_CRASH.value}  # type: ignore[attr-defined]
@@ -376,6 +438,10 @@ class PaddleApiSession:
         if dispatch.restart:
             self._supervisor.restart()
         try:
+            if self._supervisor.prepare() and dispatch.lease_bytes and (why := self._unconfirmed()):
+                self._supervisor.suspend(undone=True)
+                result = CaseResult(dispatch.token, Verdict.DEFERRED, f"the slot was ready, but {why}")
+                return result, AttemptInfo(token=dispatch.token, attempt=dispatch.attempt)
             attempt = self._supervisor.run(
                 item.case.canonical,
                 dispatch.lease_bytes,
@@ -387,7 +453,9 @@ class PaddleApiSession:
             # The case is as good as before; it is this slot that cannot run any.
             text = f"no case process could be started: {exc}"
             result = CaseResult(dispatch.token, Verdict.DEFERRED, text)
-            return result, AttemptInfo(token=dispatch.token, attempt=dispatch.attempt, retired=str(exc))
+            return result, AttemptInfo(
+                token=dispatch.token, attempt=dispatch.attempt, retired=str(exc), device_lost=exc.device_lost
+            )
         result = attempt.result
         external = result.verdict is Verdict.EXTERNAL_KILL
         if external and dispatch.killed_before:
@@ -402,6 +470,20 @@ class PaddleApiSession:
             stderr=attempt.stderr,
         )
         return result, info
+
+    def _unconfirmed(self) -> str:
+        """Why the lease does not fit any more, now that the slot's process is ready; empty where it does."""
+        if self._admission is None:
+            return self._confirmation.refusal()
+        pid = self._supervisor.pid if self._supervisor is not None else None
+        if pid is not None and self._admission.confirm(SLOT, pid):
+            return ""
+        return self._admission.trouble or "somebody else took the memory meanwhile"
+
+    def suspend_slot(self) -> None:
+        """End the case process, so that the devices are free; the next case starts a new one."""
+        if self._supervisor is not None:
+            self._supervisor.suspend()
 
     def refuse(self, nodeid: str, need: int) -> None:
         """Report a case that fits on no device: it never runs."""
@@ -425,9 +507,9 @@ class PaddleApiSession:
                 ("api", case.api),
                 ("config", case.printable_text),
                 ("mode", self.options.mode.value),
-                ("device", self.options.case.device),
+                ("device", self.placement.kind),
                 ("attempts", 0),
-                ("estimated_bytes", self.estimate(nodeid)),
+                ("estimated_bytes", self.estimates.now(case.canonical)),
             ],
             paddleapi={"token": 0, "verdict": Verdict.OVERSIZE.value},
         )

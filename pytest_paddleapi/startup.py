@@ -8,17 +8,21 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from .config.errors import ConfigFileError
 from .config.files import find_files, printable
 from .config.manifest import COMMAND_LINE, Manifest, build_manifest
+from .devices.selection import MOST_WORKERS, DeviceOptionError
+from .fleet import Fleet, Placement, build_fleet, single
 from .gpu_admission import LedgerFolderError, check_folder
 from .items import session_key
-from .options import MODES, RunOptions, read_options
+from .options import MODES, RunOptions, cores, device_options, memory_limit, read_options, worker_count
 from .session import PaddleApiSession
 
 _PR_SET_PDEATHSIG = 1
+_fleet_key = pytest.StashKey[Fleet]()
 
 
 def start(config: pytest.Config) -> PaddleApiSession:
@@ -29,6 +33,7 @@ def start(config: pytest.Config) -> PaddleApiSession:
     """
     options = read_options(config)
     _check_installation()
+    fleet = None if hasattr(config, "workerinput") else fleet_of(config)
     try:
         files = find_files(options.patterns, config.invocation_params.dir)
     except ConfigFileError as exc:
@@ -60,9 +65,41 @@ def start(config: pytest.Config) -> PaddleApiSession:
         config.option.maxworkerrestart = "1000000"
     manifest = build_manifest(list(dict.fromkeys([*files, *named])), texts)
     config.args = [_with_node_name(arg, manifest) for arg in config.args]
-    state = PaddleApiSession(config, options, manifest)
+    if fleet is None:
+        placement = msgspec.convert(config.workerinput["paddleapi_placement"], Placement)  # type: ignore[attr-defined]
+    else:
+        if not _has_workers(config):
+            fleet = single(fleet)
+        placement = fleet.placement(next(iter(fleet.groups)))
+    state = PaddleApiSession(config, options, manifest, placement, fleet)
     config.stash[session_key] = state
     return state
+
+
+def _has_workers(config: pytest.Config) -> bool:
+    return bool(getattr(config.option, "tx", None)) and getattr(config.option, "dist", "no") != "no"
+
+
+def fleet_of(config: pytest.Config) -> Fleet:
+    """The devices that the command line asks for; looked for once. Not for a worker, which is told its own.
+
+    Raises:
+        pytest.UsageError: an option is wrong, or there is no such device.
+    """
+    if _fleet_key not in config.stash:
+        try:
+            config.stash[_fleet_key] = build_fleet(
+                config.option.paddleapi_device,
+                device_options(config),
+                cores=cores(),
+                memory_limit=memory_limit(config),
+            )
+        except DeviceOptionError as exc:
+            raise pytest.UsageError(str(exc)) from None
+        workers = worker_count(config)
+        if workers > MOST_WORKERS:
+            raise pytest.UsageError(f"-n {workers}: {MOST_WORKERS} workers are the most that a host can feed")
+    return config.stash[_fleet_key]
 
 
 def _check_installation() -> None:
@@ -141,6 +178,8 @@ def _die_with_controller(workerinput: dict[str, object]) -> None:
     """A worker on the controller's own machine ends with it, at once, whatever it is doing."""
     if workerinput.get("paddleapi_controller") != os.getppid():
         return
+    # Ctrl-C reaches the whole process group; it is the controller who says what ends when.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if workerinput.get("paddleapi_controller") != os.getppid():
         os._exit(1)  # it died before the line above took effect

@@ -35,10 +35,14 @@ TOP = {
     "options",
     "reporting",
     "known",
+    "fleet",
+    "estimates",
+    "interrupts",
     "tolerances",
     "junit",
     "__init__",
     "__main__",
+    "commands",
 }
 #: What ``case/`` may use of ``process/``.
 CASE_FROM_PROCESS = {"messages", "fatal", "wire"}

@@ -116,6 +116,8 @@ class Ledger:
         self._leases: dict[str, Lease] = {}
         self._lines: dict[str, tuple[Lease, bytes]] = {}
         self._settling = Settling(self.rules)
+        #: When the readings were taken that settling saw last, of devices whose readings may be old.
+        self._taken: dict[str, float] = {}
         self._next = 0
         session = f"{SESSION_PREFIX}{os.getpid()}-{secrets.token_hex(6)}"
         self._header = _header(session, label, clock())
@@ -378,9 +380,14 @@ class Ledger:
             device = self._device(uuid)
             holders = holders_on(uuid, draft.leases()) if device.free_needs_holders else ()
             try:
-                free[uuid] = device.read(holders).free
+                reading = device.read(holders)
             except DeviceReadingError:
                 continue  # its leases wait; who asks for memory on it is told why
+            if reading.taken is not None and reading.taken == self._taken.get(uuid):
+                continue  # the same measurement again shows nothing
+            if reading.taken is not None:
+                self._taken[uuid] = reading.taken
+            free[uuid] = reading.free
         return free
 
     def _attach(self, draft: _Draft, lease: Lease, pid: int) -> Lease:

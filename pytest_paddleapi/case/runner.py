@@ -41,6 +41,24 @@ def _restore() -> None:
     if paddle.get_default_dtype() != "float32":
         paddle.set_default_dtype("float32")
     torch.set_grad_enabled(True)
+    if torch.cuda.is_initialized():
+        # What Torch keeps for itself is missing to Paddle, and to the neighbours on the device.
+        torch.cuda.empty_cache()
+
+
+def _prepare_device(options: CaseOptions) -> None:
+    """Choose the devices of both frameworks and touch them, so that what they take for themselves is there
+    before the first case is measured.
+
+    Raises:
+        Exception: whatever a framework says of a device that it cannot use.
+    """
+    if options.device != "cpu":
+        paddle.set_device(options.device)
+        paddle.ones([1]).numpy()
+    if options.torch_device != "cpu":
+        torch.set_default_device(options.torch_device)
+        torch.ones(1).cpu()
 
 
 class CaseRunner:
@@ -51,6 +69,7 @@ class CaseRunner:
         self.mode = _MODES[options.mode]
         if options.threads:
             torch.set_num_threads(options.threads)
+        _prepare_device(options)
 
     @staticmethod
     def warm_up() -> None:
@@ -68,6 +87,8 @@ class CaseRunner:
         load_inputs()
         load_comparators()
         load_adapters()
+        # Where there is an accelerator Paddle would take it, and a context on it survives no fork.
+        paddle.set_device("cpu")
         # Deaths are reported by signal: Paddle's handlers would print a stack first, and one of ours has it.
         paddle.disable_signal_handler()
         runner = CaseRunner(CaseOptions(threads=1))

@@ -56,7 +56,7 @@ def _run(case: PreparedCase, reference: Reference, backward: bool, *, upcast: bo
     def prepare(name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return torch_value(value)
-        tensor = to_torch(value)
+        tensor = to_torch(value).to(case.options.torch_device)
         wanted = backward and name.partition("[")[0] not in case.constant
         if wanted and (tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype.itemsize > 1:
             tensor = tensor.requires_grad_(True)
@@ -135,7 +135,7 @@ def _differentiate(case: PreparedCase, result: SideResult, inputs: dict[str, tor
         fed.append(cotangent(case, index, value.shape, value.dtype) if wanted else None)
     result.cotangents = tuple(fed)
     chosen = [
-        (value, gauge_cotangent(case.gauges.get(index), value, grad))
+        (value, gauge_cotangent(case.gauges.get(index), value, grad.to(value.device)))
         for index, (value, grad) in enumerate(zip(outputs, fed))
         if grad is not None
     ]

@@ -83,7 +83,9 @@ class CaseOptions(msgspec.Struct, frozen=True):
     cache_inputs: bool = False
     test_backward: bool = True
     threads: int = 0
+    #: What Paddle and Torch call the device that the case runs on.
     device: str = "cpu"
+    torch_device: str = "cpu"
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run"):

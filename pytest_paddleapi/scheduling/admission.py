@@ -1,8 +1,9 @@
-"""The engine's view of the ledger: one group of slots on one device."""
+"""The engine's view of the ledger: which group of devices a slot is on, and what it may be promised there."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..devices.model import Device
@@ -25,19 +26,24 @@ from .engine import Grant
 
 #: Settling is looked at this often; its own rule wants samples a second apart.
 _SETTLE_EVERY = 0.5
+#: Where nothing is pending, the ledger is looked at this often.
+_LOOK_EVERY = 2.0
 
 
 class LedgerAdmission:
     """:class:`~.engine.Admission` over a real ledger.
 
+    ``groups`` has the devices of each group (one, or a pair that is never split) by the group's name, ``workers``
+    how many slots each group has at most.
+
     Raises:
         LedgerError: the ledger's folder cannot be used.
-        DeviceReadingError: the device's memory cannot be read.
+        DeviceReadingError: the memory of a device cannot be read.
     """
 
     def __init__(
         self,
-        device: Device,
+        groups: Mapping[str, Sequence[Device]],
         *,
         workers: int,
         folder: Path | None = None,
@@ -45,15 +51,17 @@ class LedgerAdmission:
         label: str = "",
     ) -> None:
         self.rules = rules or AdmissionRules()
-        self.group = Group(device.uuid, (device.uuid,))
-        self.ledger = Ledger([device], folder=folder, rules=self.rules, label=label)
-        self.policy = Policy({self.group.name: workers}, self.rules)
-        #: The most that one case can ever be given, in bytes.
-        self.capacity = self.ledger.usable(self.group.devices)
+        self.groups = {name: Group(name, tuple(d.uuid for d in devices)) for name, devices in groups.items()}
+        every = {device.uuid: device for devices in groups.values() for device in devices}
+        self.ledger = Ledger(every.values(), folder=folder, rules=self.rules, label=label)
+        self.policy = Policy(dict.fromkeys(self.groups, workers), self.rules)
+        #: The most that one case can ever be given on each group, in bytes.
+        self.capacities = {name: self.ledger.usable(group.devices) for name, group in self.groups.items()}
+        self._places: dict[str, Group] = {}
         self._pids: dict[str, int] = {}
         #: Slots whose case has ended while the ledger still says that it is active.
         self._ended: set[str] = set()
-        self._next_settle = 0.0
+        self._next_settle = self._next_look = 0.0
         #: Why the ledger could not be written when it was last tried; "" where it could.
         self.trouble = ""
 
@@ -61,19 +69,37 @@ class LedgerAdmission:
         """Give every lease back."""
         self.ledger.close()
 
+    @property
+    def capacity(self) -> int:
+        """The most that one case can be given on any group that is left, in bytes."""
+        return max(self.capacities.values(), default=0)
+
     # engine.Admission -----------------------------------------------------------------------
+
+    @property
+    def paused(self) -> bool:
+        """Somebody asks this session to pause."""
+        return self.ledger.paused
+
+    def place(self, slot: str, group: str) -> None:
+        """The slot's leases are on this group's devices; an empty name is the only group there is."""
+        self._places[slot] = self.groups[group] if group else next(iter(self.groups.values()))
+
+    def drop_group(self, group: str) -> None:
+        """What only fitted there is oversize from now on."""
+        self.capacities.pop(group or next(iter(self.groups)), None)
 
     def need(self, estimate: int) -> int:
         """Admission bytes by SPEC's rule."""
         return self.policy.admission_bytes(estimate)
 
     def is_oversize(self, need: int) -> bool:
-        """True where the device could never admit that much."""
-        return self.policy.is_oversize(need, [self.capacity])
+        """True where no group could ever admit that much."""
+        return self.policy.is_oversize(need, self.capacities.values())
 
-    def target(self, slots: int) -> int:
+    def target(self, group: str) -> int:
         """The group's concurrency target."""
-        return self.policy.target(self.group.name)
+        return self.policy.target(group or next(iter(self.groups)))
 
     def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
         """Promise memory, in one step with giving up the slot's last lease.
@@ -90,7 +116,8 @@ class LedgerAdmission:
         return grant
 
     def _reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
-        size = min(need, self.capacity) if grown else need
+        capacity = self.capacities.get(self._places[slot].name, 0)
+        size = min(need, capacity) if grown else need
         answer = self._ask(slot, label, size)
         if not isinstance(answer, Granted):
             room = answer.available if answer.reason is Refusal.MEMORY else None
@@ -108,10 +135,10 @@ class LedgerAdmission:
             except LeaseError:
                 # The process died between two cases: until the next report the lease counts in full.
                 del self._pids[slot]
-        return Grant(size, size >= self.capacity)
+        return Grant(size, size >= capacity)
 
     def _ask(self, slot: str, label: str, size: int) -> Granted | Refused:
-        place = Slot(slot, self.group)
+        place = Slot(slot, self._places[slot])
         ended = slot in self._ended
         self._ended.discard(slot)
         if self.ledger.lease_of(slot) is None:
@@ -119,10 +146,26 @@ class LedgerAdmission:
         return self.ledger.replace(place, label, size, reuse=True, ended=ended)
 
     def _only(self, slot: str) -> bool:
+        """Nobody but this slot of ours has a promise on its devices."""
+        devices = set(self._places[slot].devices)
+        own = self.ledger.lease_of(slot)
         sessions = self.ledger.snapshot().sessions
-        return all(lease.slot == slot for state in sessions for lease in state.leases) and not any(
+        others = (lease for state in sessions for lease in state.leases if own is None or lease.id != own.id)
+        return devices.isdisjoint(uuid for lease in others for uuid in lease.devices) and not any(
             state.unknown for state in sessions
         )
+
+    def confirm(self, slot: str, pid: int) -> bool:
+        """Read the memory again once the slot's process is ready: False where the lease does not fit any more.
+
+        The case must not run then; its lease is on its way back.
+        """
+        lease = self.ledger.lease_of(slot)
+        try:
+            return lease is not None and self.ledger.confirm(lease, pid)
+        except (LedgerWriteError, LedgerBusyError, LeaseError) as exc:
+            self.trouble = str(exc)
+            return False
 
     def finished(self, slot: str, *, pid: int | None) -> None:
         """``release_pending`` until the memory is seen back or the slot's next case takes its place.
@@ -153,11 +196,11 @@ class LedgerAdmission:
 
     def succeeded(self, label: str, slot: str) -> None:
         """Raise the target, in time."""
-        self.policy.case_succeeded(label, self.group.name, slot)
+        self.policy.case_succeeded(label, self._places[slot].name, slot)
 
     def failed(self, label: str, slot: str, setback: Setback, now: float) -> float:
         """Lower the target; the time of the next try."""
-        return self.policy.case_failed(label, self.group.name, slot, setback, now)
+        return self.policy.case_failed(label, self._places[slot].name, slot, setback, now)
 
     def wants_restart(self, slot: str) -> bool:
         """Once, after two deferrals in a row."""
@@ -171,11 +214,15 @@ class LedgerAdmission:
         return self.policy.under_pressure(now, waiting=waiting, busy=busy)
 
     def housekeep(self, now: float) -> None:
-        """Settle what is pending."""
-        if now >= self._next_settle:
-            self._next_settle = now + _SETTLE_EVERY
-            if any(lease.state is LeaseState.RELEASE_PENDING for lease in self.ledger.leases):
-                try:
-                    self.ledger.settle(time.monotonic())
-                except (LedgerWriteError, LedgerBusyError) as exc:
-                    self.trouble = str(exc)
+        """Settle what is pending, and see whether this session is asked to pause or to go on."""
+        if now < self._next_settle:
+            return
+        self._next_settle = now + _SETTLE_EVERY
+        pending = any(lease.state is LeaseState.RELEASE_PENDING for lease in self.ledger.leases)
+        if not pending and now < self._next_look:
+            return
+        self._next_look = now + _LOOK_EVERY
+        try:
+            self.ledger.settle(time.monotonic())
+        except (LedgerWriteError, LedgerBusyError) as exc:
+            self.trouble = str(exc)

@@ -6,9 +6,11 @@ runs under xdist, in one process, and in a simulation.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 from ..gpu_admission import Setback
@@ -42,14 +44,24 @@ class Admission(Protocol):
     #: Why nothing can be promised at present, where that is not for want of memory.
     trouble: str
 
+    @property
+    def paused(self) -> bool:
+        """True while somebody wants this session to admit nothing and to give its devices back."""
+
+    def place(self, slot: str, group: str) -> None:
+        """A slot runs cases on this group of devices from now on."""
+
+    def drop_group(self, group: str) -> None:
+        """The group's devices are lost, or have no slot left: nothing can be admitted there any more."""
+
     def need(self, estimate: int) -> int:
         """Admission bytes of a case with this estimated peak."""
 
     def is_oversize(self, need: int) -> bool:
-        """True where no selected device could ever admit that much."""
+        """True where no group that is left could ever admit that much."""
 
-    def target(self, slots: int) -> int:
-        """How many cases may run at once now, of ``slots`` that exist."""
+    def target(self, group: str) -> int:
+        """How many cases may run at once on this group now."""
 
     def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
         """Promise memory to a slot, or refuse for now. ``grown``: the case ran out of less before, and may
@@ -103,13 +115,14 @@ class Dispatch:
 @dataclass(frozen=True)
 class Ended:
     """What a slot reports of one attempt. ``external`` marks a kill that was nobody of ours; ``retired``
-    says why the slot can take no more cases."""
+    says why the slot can take no more cases, and ``device_lost`` that none on its devices can."""
 
     verdict: Verdict
     needed_bytes: int | None = None
     external: bool = False
     pid: int | None = None
     retired: str | None = None
+    device_lost: bool = False
 
 
 @dataclass
@@ -123,7 +136,10 @@ class _History:
 
 @dataclass
 class _Slot:
+    group: str = ""
     running: Dispatch | None = None
+    #: Its process was ended for a pause; the next case starts a new one.
+    suspended: bool = False
     failures: int = 0
     #: When its lease was granted, when its present case began, and whether the last one was quick.
     granted: float = 0.0
@@ -145,28 +161,35 @@ _SETBACKS = {
 
 @dataclass
 class Engine:
-    """Queue, slots and memory in one place. ``estimate`` and ``label`` look a case up by its index."""
+    """Queue, slots and memory in one place. ``estimate`` and ``label`` look a case up by its index; a case whose
+    estimate is None is passed over until there is one."""
 
     queue: CaseQueue
     admission: Admission
-    estimate: Callable[[int], int]
+    estimate: Callable[[int], int | None]
     label: Callable[[int], str]
     #: Why the run must stop; None while it need not.
     stop_reason: str | None = None
     #: Cases that cannot run on any device, with their admission bytes; the caller reports them.
     oversize: list[tuple[int, int]] = field(default_factory=list)
+    #: Groups of devices that serve no more, and why.
+    quarantined: dict[str, str] = field(default_factory=dict)
     _slots: dict[str, _Slot] = field(default_factory=dict)
     _histories: dict[int, _History] = field(default_factory=dict)
     _tokens: int = 0
     _external_kills: int = 0
     _idle_losses: int = 0
-    _next_deep_look: float = 0.0
+    _next_deep_look: dict[str, float] = field(default_factory=dict)
+    #: How many slots run a case, by group.
+    _running: Counter[str] = field(default_factory=Counter)
 
     # Slots ----------------------------------------------------------------------------------
 
-    def add_slot(self, slot: str) -> None:
-        """A slot that can take cases from now on."""
-        self._slots.setdefault(slot, _Slot())
+    def add_slot(self, slot: str, group: str = "") -> None:
+        """A slot that can take cases from now on, on this group of devices; not if that is quarantined."""
+        if group not in self.quarantined and slot not in self._slots:
+            self._slots[slot] = _Slot(group)
+            self.admission.place(slot, group)
 
     def drop_slot(self, slot: str, now: float) -> int | None:
         """The slot is gone, with its process. Returns a case that must be reported as lost for good.
@@ -177,7 +200,7 @@ class Engine:
         if state is None:
             return None
         self.admission.gone(slot)
-        dispatch = state.running
+        dispatch = self._end(state)
         self._put_back(state.following)
         if dispatch is None:
             self._idle_losses += 1
@@ -203,7 +226,35 @@ class Engine:
     @property
     def busy(self) -> int:
         """How many slots run a case."""
-        return sum(1 for state in self._slots.values() if state.running is not None)
+        return self._running.total()
+
+    def _end(self, state: _Slot) -> Dispatch | None:
+        """The slot runs nothing any more; what it ran."""
+        dispatch, state.running = state.running, None
+        if dispatch is not None:
+            self._running[state.group] -= 1
+        return dispatch
+
+    def quarantine(self, group: str, why: str) -> None:
+        """Use no slot of this group any more; those that are busy may end their cases."""
+        if group in self.quarantined:
+            return
+        self.quarantined[group] = why
+        self.admission.drop_group(group)
+        for slot in [s for s, state in self._slots.items() if state.group == group and state.running is None]:
+            del self._slots[slot]
+            self.admission.gone(slot)
+        self._stop_without_slots(why)
+
+    def to_suspend(self) -> list[str]:
+        """Idle slots whose processes are to be ended, because the session is paused; each once."""
+        if not self.admission.paused:
+            return []
+        idle = [s for s, state in self._slots.items() if state.running is None and not state.suspended]
+        for slot in idle:
+            self._slots[slot].suspended = True
+            self.admission.gone(slot)
+        return idle
 
     @property
     def finished(self) -> bool:
@@ -217,17 +268,34 @@ class Engine:
         self.admission.housekeep(now)
         started: list[Dispatch] = []
         if self.stop_reason is None:
-            idle = [s for s, state in self._slots.items() if state.running is None and (free is None or s in free)]
-            for slot in sorted(idle, key=lambda s: self._slots[s].failures):
-                if not len(self.queue) or self.busy >= self.admission.target(len(self._slots)):
-                    break
-                dispatch = self._start(slot, now)
-                if dispatch is None:
-                    break  # what does not fit on one slot of the group fits on none
-                started.append(dispatch)
+            if not self.admission.paused:
+                self._fill(self._slots if free is None else free, now, started)
             self._watch_pressure(now)
         self.admission.flush()
         return started
+
+    def _fill(self, slots: Iterable[str], now: float, started: list[Dispatch]) -> None:
+        """Start what fits: the least busy group first, and in it the slot with the fewest failures."""
+        idle = [
+            (self._running[state.group], state.failures, place, slot)
+            for place, slot in enumerate(slots)
+            if (state := self._slots.get(slot)) and state.running is None and state.group not in self.quarantined
+        ]
+        heapq.heapify(idle)
+        full: set[str] = set()
+        while idle and len(self.queue):
+            running, failures, place, slot = heapq.heappop(idle)
+            group = self._slots[slot].group
+            if group in full or self._running[group] >= self.admission.target(group):
+                continue
+            if self._running[group] > running:  # a neighbour has started meanwhile
+                heapq.heappush(idle, (self._running[group], failures, place, slot))
+                continue
+            dispatch = self._start(slot, now)
+            if dispatch is None:
+                full.add(group)  # what does not fit on one slot of the group fits on none
+            else:
+                started.append(dispatch)
 
     def follow_up(self, slot: str, now: float, depth: int = 1) -> Dispatch | None:
         """Choose a case that the slot may begin the moment the ones before have passed, under the same lease.
@@ -241,13 +309,16 @@ class Engine:
         lease = state.running
         if lease is None or lease.whole_device or self.stop_reason is not None or len(state.following) >= depth:
             return None
-        if now - state.granted > LEASE_SECONDS or self.busy > self.admission.target(len(self._slots)):
+        if now - state.granted > LEASE_SECONDS or self._running[state.group] > self.admission.target(state.group):
             return None
         if depth > 1 and (not state.quick or len(self.queue) < depth * len(self._slots)):
             return None  # they might wait behind a slow one while other slots have nothing to do
         for case in self.queue.candidates(now, 1):
-            need = self.admission.need(self.estimate(case))
-            if case in self._histories or not need <= lease.lease_bytes <= 2 * need:
+            estimate = self.estimate(case)
+            if estimate is None or case in self._histories:
+                break
+            need = self.admission.need(estimate)
+            if not need <= lease.lease_bytes <= 2 * need:
                 break
             self.queue.take(case)
             self._tokens += 1
@@ -263,19 +334,22 @@ class Engine:
 
     def _start(self, slot: str, now: float) -> Dispatch | None:
         window = max(FIRST_WINDOW, FIRST_WINDOW_PER_SLOT * len(self._slots))
-        refused: int | None = None
-        found, refused = self._search(slot, self.queue.candidates(now, window), refused, now)
-        if found is None and refused is not None and now >= self._next_deep_look:
-            self._next_deep_look = now + DEEP_LOOK_EVERY
-            found, refused = self._search(slot, self.queue.candidates(now, DEEP_WINDOW, skip=window), refused, now)
+        group = self._slots[slot].group
+        offers = self.queue.offers(now)
+        found, refused = self._search(slot, islice(offers, window), None, now)
+        if found is None and refused is not None and now >= self._next_deep_look.get(group, 0.0):
+            self._next_deep_look[group] = now + DEEP_LOOK_EVERY
+            found, refused = self._search(slot, islice(offers, DEEP_WINDOW), refused, now)
         return found
 
     def _search(
-        self, slot: str, candidates: list[int], refused: int | None, now: float
+        self, slot: str, candidates: Iterable[int], refused: int | None, now: float
     ) -> tuple[Dispatch | None, int | None]:
         for case in candidates:
             history = self._histories.get(case)
-            need = history.need if history and history.need else self.admission.need(self.estimate(case))
+            need = self._need(case, history)
+            if need is None:
+                continue
             grown = bool(history and history.grown)
             if not grown and self.admission.is_oversize(need):
                 self.queue.take(case)
@@ -293,6 +367,12 @@ class Engine:
             return self._dispatch(slot, case, grant, restart=restart), refused
         return None, refused
 
+    def _need(self, case: int, history: _History | None) -> int | None:
+        if history is not None and history.need:
+            return history.need
+        estimate = self.estimate(case)
+        return None if estimate is None else self.admission.need(estimate)
+
     def _dispatch(self, slot: str, case: int, grant: Grant, *, restart: bool) -> Dispatch:
         history = self._history(case)
         history.attempts += 1
@@ -307,7 +387,9 @@ class Engine:
             killed_before=history.kills > 0,
             restart=restart,
         )
-        self._slots[slot].running = dispatch
+        state = self._slots[slot]
+        state.running, state.suspended = dispatch, False
+        self._running[state.group] += 1
         return dispatch
 
     # Results --------------------------------------------------------------------------------
@@ -322,7 +404,6 @@ class Engine:
         if state is None or state.running is None or state.running.token != token:
             return False
         case = state.running.case
-        state.running = None
         state.quick = now - state.begun < QUICK_SECONDS
         self._idle_losses = 0
         if ended.verdict is Verdict.PASS and state.following:
@@ -331,6 +412,7 @@ class Engine:
             state.running, state.begun = state.following.popleft(), now
             self._history(state.running.case).attempts += 1
             return True
+        self._end(state)
         self._put_back(state.following)
         self.admission.finished(slot, pid=ended.pid)
         if not len(self.queue):
@@ -338,9 +420,13 @@ class Engine:
         if ended.external:
             self._count_external_kill()
         if ended.retired is not None:
-            self._retire(slot, case, ended.retired, now)
+            self._retire(slot, case, ended, now)
             return False
         again = self._feed(case, slot, ended, now)
+        if state.group in self.quarantined:
+            del self._slots[slot]
+            self.admission.gone(slot)
+            self._stop_without_slots(self.quarantined[state.group])
         history = self._history(case)
         if ended.verdict is Verdict.EXTERNAL_KILL:
             history.kills += 1
@@ -372,11 +458,17 @@ class Engine:
                 "system's limits or another user, then run again with --lf"
             )
 
-    def _retire(self, slot: str, case: int, why: str, now: float) -> None:
-        del self._slots[slot]
+    def _retire(self, slot: str, case: int, ended: Ended, now: float) -> None:
+        group = self._slots.pop(slot).group
         self.admission.gone(slot)
         self.queue.retry(case, now)
-        if not self._slots:
+        why = ended.retired or ""
+        if ended.device_lost or all(state.group != group for state in self._slots.values()):
+            self.quarantine(group, why)
+        self._stop_without_slots(why)
+
+    def _stop_without_slots(self, why: str) -> None:
+        if not self._slots and self.stop_reason is None:
             self.stop_reason = f"no slot is left that could run a case: {why}"
 
     def attempts(self, case: int) -> int:
@@ -395,7 +487,8 @@ class Engine:
 
     def _watch_pressure(self, now: float) -> None:
         waiting = len(self.queue)
-        if self.admission.under_pressure(now, waiting=waiting if self._slots else 0, busy=self.busy):
+        halted = self.admission.paused or not self._slots
+        if self.admission.under_pressure(now, waiting=0 if halted else waiting, busy=self.busy):
             if self.admission.trouble:
                 self.stop_reason = f"no case could start for long, {waiting} wait: {self.admission.trouble}"
                 return

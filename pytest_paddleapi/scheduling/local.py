@@ -23,12 +23,13 @@ def run_items(
     run_case: Callable[[Dispatch], Ended],
     refuse: Callable[[int, int], None],
     should_stop: Callable[[], bool],
+    suspend: Callable[[], None],
 ) -> None:
     """Run ``items`` in order; cases, which may be put off, within their neighbours.
 
     ``run_case`` runs what was dispatched and says how it ended; ``refuse`` reports a case that fits on
-    no device (position, admission bytes). Returns early where ``should_stop`` says so, or with the
-    engine's ``stop_reason`` set.
+    no device (position, admission bytes); ``suspend`` ends the slot's process, for a pause. Returns early
+    where ``should_stop`` says so, or with the engine's ``stop_reason`` set.
     """
     engine.add_slot(SLOT)
     for ordinary, positions in _runs(items, is_case):
@@ -46,6 +47,8 @@ def run_items(
                 engine.settle(SLOT, dispatch.token, ended, time.monotonic())
                 break
             else:
+                if engine.to_suspend():
+                    suspend()
                 if not engine.oversize and not engine.finished:
                     _wait(engine)
             while engine.oversize:

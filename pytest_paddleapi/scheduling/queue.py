@@ -49,12 +49,16 @@ class CaseQueue:
 
     def candidates(self, now: float, limit: int, skip: int = 0) -> list[int]:
         """Up to ``limit`` cases that may run now, best first, after passing over ``skip`` of them."""
+        return list(islice(self.offers(now), skip, skip + limit))
+
+    def offers(self, now: float) -> Iterator[int]:
+        """Every case that may run now, best first. What is offered may be taken while others are looked at."""
         while self._retries and self._retries[0][0] <= now:
             self._due.append(heapq.heappop(self._retries)[2])
-        return list(islice(self._offers(), skip, skip + limit))
+        return self._offers()
 
     def _offers(self) -> Iterator[int]:
-        yield from self._due
+        yield from tuple(self._due)
         for position in range(self._head, len(self._fresh)):
             case = self._fresh[position]
             if case not in self._taken:

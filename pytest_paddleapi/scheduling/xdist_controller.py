@@ -10,11 +10,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ..results.verdicts import Verdict
 from .engine import Dispatch, Ended, Engine
-from .xdist_worker import RUN_COMMAND
+from .xdist_worker import RUN_COMMAND, SUSPEND_COMMAND
 
 #: How often memory and delayed retries are looked at while no worker reports anything.
 TICK_SECONDS = 0.5
@@ -37,11 +37,20 @@ class _Node:
     ended_token: int = 0
 
 
+class Groups(Protocol):
+    """Which group of devices each worker is on."""
+
+    def group_of(self, worker: str) -> str: ...
+
+    def leave(self, worker: str) -> None: ...
+
+
 class CaseScheduling:
     """Hands out cases as the engine admits them, and ordinary tests file by file.
 
     Args:
         config: pytest's.
+        fleet: which devices each worker is on.
         make_engine: called once, with the positions of cases in the collection.
         is_case: whether a node id is one of ours.
         refuse: reports a case that fits on no device (position, admission bytes).
@@ -50,11 +59,13 @@ class CaseScheduling:
     def __init__(
         self,
         config: Any,
+        fleet: Groups,
         make_engine: Callable[[Sequence[str], list[int]], Engine],
         is_case: Callable[[str], bool],
         refuse: Callable[[str, int], None],
     ) -> None:
         self.config = config
+        self.fleet = fleet
         self.make_engine = make_engine
         self.is_case = is_case
         self.refuse = refuse
@@ -108,7 +119,7 @@ class CaseScheduling:
             return
         self._workers[node.gateway.id].collected = True
         assert self.engine is not None
-        self.engine.add_slot(node.gateway.id)
+        self.engine.add_slot(node.gateway.id, self.fleet.group_of(node.gateway.id))
 
     def schedule(self) -> None:
         """Start what can start."""
@@ -154,6 +165,7 @@ class CaseScheduling:
         A case is run once more before that. Ordinary tests behind a crashed one go back to the queue.
         """
         worker = self._workers.pop(node.gateway.id)
+        self.fleet.leave(node.gateway.id)
         assert self.engine is None or self.collection is not None
         if self.engine is None or self.collection is None:
             return None
@@ -222,6 +234,8 @@ class CaseScheduling:
                 worker.node.send_runtest_some(list(worker.ordinary))
             else:
                 free.append(slot)
+        for slot in engine.to_suspend():
+            self._command(self._workers[slot], SUSPEND_COMMAND)
         for dispatch in engine.poll(time.monotonic(), free):
             self._send(self._workers[dispatch.slot], dispatch)
         for slot, worker in self._workers.items():
@@ -235,18 +249,22 @@ class CaseScheduling:
             self._stop(engine.stop_reason)
 
     def _send(self, worker: _Node, dispatch: Dispatch) -> None:
+        self._command(
+            worker,
+            RUN_COMMAND,
+            index=dispatch.case,
+            token=dispatch.token,
+            attempt=dispatch.attempt,
+            lease_bytes=dispatch.lease_bytes,
+            whole_device=dispatch.whole_device,
+            killed_before=dispatch.killed_before,
+            restart=dispatch.restart,
+            after=dispatch.after,
+        )
+
+    def _command(self, worker: _Node, command: str, **data: Any) -> None:
         try:
-            worker.node.sendcommand(
-                RUN_COMMAND,
-                index=dispatch.case,
-                token=dispatch.token,
-                attempt=dispatch.attempt,
-                lease_bytes=dispatch.lease_bytes,
-                whole_device=dispatch.whole_device,
-                killed_before=dispatch.killed_before,
-                restart=dispatch.restart,
-                after=dispatch.after,
-            )
+            worker.node.sendcommand(command, **data)
         except OSError:
             # The worker died a moment ago: DSession will call remove_node, which puts the case back.
             worker.ended = None
@@ -266,6 +284,7 @@ def ended_from(data: dict[str, Any]) -> Ended:
         external=bool(data.get("external")),
         pid=data.get("pid"),
         retired=data.get("retired"),
+        device_lost=bool(data.get("device_lost")),
     )
 
 

@@ -17,6 +17,8 @@ import pytest
 
 #: The command that carries a dispatch; the rest are xdist's.
 RUN_COMMAND = "paddleapi_run"
+#: The session is paused: end the case process.
+SUSPEND_COMMAND = "paddleapi_suspend"
 _NEEDED = ("channel", "sendevent", "config")
 
 
@@ -47,6 +49,7 @@ class WorkerLoop:
         is_case: Callable[[Any], bool],
         begin: Callable[[dict[str, Any]], None],
         may_follow: Callable[[int], bool],
+        suspend: Callable[[], None],
     ) -> None:
         self.interactor = interactor
         self.is_case = is_case
@@ -54,6 +57,8 @@ class WorkerLoop:
         self.begin = begin
         #: Whether the attempt with this token was the last one, and passed.
         self.may_follow = may_follow
+        #: Ends the slot's process until the next case.
+        self.suspend = suspend
         self.commands: queue.SimpleQueue[tuple[str, dict[str, Any]]] = queue.SimpleQueue()
         self._waiting: deque[tuple[str, dict[str, Any]]] = deque()
 
@@ -83,6 +88,8 @@ class WorkerLoop:
                     continue  # the controller has put it back, for the same reason
                 self.begin(data)
                 self._protocol(session, data["index"], None)
+            elif name == SUSPEND_COMMAND:
+                self.suspend()
             elif name == "runtests":
                 self._ordinary(session, data["indices"])
 

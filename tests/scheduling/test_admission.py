@@ -28,7 +28,9 @@ def no_room_on_disk() -> Iterator[None]:
 
 
 def test_a_full_disk_refuses_for_a_while_and_loses_nothing(tmp_path: Path) -> None:
-    admission = LedgerAdmission(HostDevice(64 * GIB), workers=2, folder=tmp_path / "ledger")
+    admission = LedgerAdmission({"cpu": [HostDevice(64 * GIB)]}, workers=2, folder=tmp_path / "ledger")
+    for slot in "ab":
+        admission.place(slot, "cpu")
     try:
         need = admission.need(0)
         assert admission.reserve("a", "case 1", need, grown=False) is not None

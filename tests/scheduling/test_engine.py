@@ -27,6 +27,15 @@ class Memory:
     deferrals: int = 0
     trouble: str = ""
     stuck: float | None = None
+    paused: bool = False
+    places: dict[str, str] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+
+    def place(self, slot: str, group: str) -> None:
+        self.places[slot] = group
+
+    def drop_group(self, group: str) -> None:
+        self.dropped.add(group)
 
     def need(self, estimate: int) -> int:
         return estimate
@@ -34,8 +43,8 @@ class Memory:
     def is_oversize(self, need: int) -> bool:
         return need > self.size
 
-    def target(self, slots: int) -> int:
-        return min(slots, self.slots)
+    def target(self, group: str) -> int:
+        return self.slots
 
     def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
         need = min(need, self.size)

@@ -1,0 +1,177 @@
+"""The devices of a session: which there are, how its workers are spread over them, and what each worker gets."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from .devices.host import HostDevice
+from .devices.model import Device, DeviceKind, paddle_names
+from .devices.registry import DeviceRegistry, PassedOver, default_registry
+from .devices.selection import DeviceOptionError, DeviceOptions, DevicePlan, plan_devices, select_kind
+
+__all__ = ["Fleet", "Placement", "build_fleet", "devices_of"]
+
+_CUDA_VERSION = re.compile(r"^cuda_version\s*=\s*['\"](.*)['\"]", re.MULTILINE)
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """What one worker's case processes get: a group of devices, and how the frameworks find them."""
+
+    #: The group's name: its devices' UUIDs, or ``cpu``.
+    group: str = "cpu"
+    kind: str = "cpu"
+    uuids: tuple[str, ...] = ()
+    #: Added to the environment of a case process, before it imports anything.
+    environment: dict[str, str] = {}
+    paddle: tuple[str, ...] = ("cpu",)
+    torch: tuple[str, ...] = ("cpu",)
+
+
+@dataclass
+class Fleet:
+    """The groups of devices of one session, in the controller, and which worker is on which."""
+
+    plan: DevicePlan
+    passed_over: tuple[PassedOver, ...] = ()
+    unusable: tuple[tuple[str, str], ...] = ()
+    _places: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> DeviceKind:
+        """The kind of all its devices."""
+        return self.plan.kind
+
+    @property
+    def groups(self) -> dict[str, tuple[Device, ...]]:
+        """The devices of each group by the group's name."""
+        return {self._name(group): group for group in self.plan.groups}
+
+    def _name(self, group: tuple[Device, ...]) -> str:
+        return "cpu" if self.kind.name == "cpu" else "+".join(device.uuid for device in group)
+
+    def placement(self, name: str) -> Placement:
+        """What a worker on this group gets."""
+        group = self.groups[name]
+        variable = self.kind.visibility_variable
+        return Placement(
+            group=name,
+            kind=self.kind.name,
+            uuids=tuple(device.uuid for device in group),
+            environment={variable: self.kind.visible(group)} if variable else {},
+            paddle=paddle_names(self.kind, group),
+            torch=tuple(self.kind.torch_device(position) for position in range(len(group))),
+        )
+
+    def place(self, worker: str, quarantined: Collection[str] = ()) -> Placement:
+        """Choose the group of a new worker: the one with the fewest, breadth first; lost devices get none."""
+        self._places.pop(worker, None)
+        taken = Counter(self._places.values())
+        names = list(self.groups)
+        left = [name for name in names if name not in quarantined] or names
+        self._places[worker] = min(left, key=lambda name: (taken[name], names.index(name)))
+        return self.placement(self._places[worker])
+
+    def leave(self, worker: str) -> None:
+        """The worker is gone."""
+        self._places.pop(worker, None)
+
+    def group_of(self, worker: str) -> str:
+        """The name of the worker's group."""
+        return self._places[worker]
+
+    def workers_per_group(self, workers: int) -> int:
+        """The most slots that a group has where ``workers`` are spread over all."""
+        return -(-workers // len(self.plan.groups))
+
+    def header(self, workers: int) -> str:
+        """One line for the session's header."""
+        if self.kind.name == "cpu":
+            return f"on cpu, {workers} worker{'s' if workers != 1 else ''}"
+        models = Counter(device.model for group in self.plan.groups for device in group)
+        names = ", ".join(f"{count} x {model}" for model, count in models.items())
+        shape = " in pairs" if len(self.plan.groups[0]) > 1 else ""
+        return f"on {names} ({self.kind.name}){shape}, {workers} worker{'s' if workers != 1 else ''}"
+
+    def notes(self) -> Iterable[str]:
+        """What else people should know of their devices."""
+        for name, why in self.unusable:
+            yield f"not usable: {name}: {why}"
+
+
+def build_fleet(
+    name: str,
+    options: DeviceOptions,
+    *,
+    cores: int,
+    memory_limit: int | None = None,
+    registry: DeviceRegistry | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Fleet:
+    """Find the devices that the options ask for.
+
+    ``name`` is that of ``--paddleapi-device``, ``cores`` how many workers the host's CPU gets. ``auto`` passes over
+    NVIDIA GPUs where the installed Paddle is a CPU build.
+
+    Raises:
+        DeviceOptionError: the options are wrong, or there is no such device.
+    """
+    registry = registry or default_registry()
+    cpu_build = _is_cpu_build()
+    if name == "nvidia" and cpu_build:
+        raise DeviceOptionError("--paddleapi-device", f"nvidia cannot be used: {cpu_build}")
+    passed: tuple[PassedOver, ...] = ()
+    if name == "auto" and cpu_build and "nvidia" in registry.kinds:
+        kinds = {other: kind for other, kind in registry.kinds.items() if other != "nvidia"}
+        registry = DeviceRegistry(kinds, list(registry.failed))
+        passed = (PassedOver("nvidia", cpu_build),)
+    selection = select_kind(registry, name, environ)
+    devices = selection.devices
+    if selection.kind.name == "cpu":
+        devices = (HostDevice(memory_limit),)
+    elif memory_limit is not None:
+        raise DeviceOptionError(
+            "--paddleapi-memory-limit", f"it is about host memory, and cases run on {selection.kind.name} devices"
+        )
+    plan = plan_devices(selection.kind, devices, options, cores=cores, unusable=selection.unusable)
+    return Fleet(plan, (*passed, *selection.passed_over), selection.unusable)
+
+
+def devices_of(placement: Placement, memory_limit: int | None = None) -> tuple[Device, ...]:
+    """The devices of a placement that was made in another process of this host, to read their memory here.
+
+    Raises:
+        DeviceError: its kind does not find them here.
+    """
+    if placement.kind == "cpu":
+        return (HostDevice(memory_limit),)
+    found = default_registry().select(placement.kind, os.environ).devices
+    by_uuid = {device.uuid: device for device in found}
+    return tuple(by_uuid[uuid] for uuid in placement.uuids if uuid in by_uuid)
+
+
+def single(fleet: Fleet) -> Fleet:
+    """The same with its first group only: without workers there is one slot."""
+    return replace(fleet, plan=replace(fleet.plan, groups=fleet.plan.groups[:1], workers_per_group=1))
+
+
+def _is_cpu_build() -> str:
+    """Why the installed Paddle cannot use NVIDIA GPUs; empty if it can. Nothing is imported for it."""
+    spec = importlib.util.find_spec("paddle")
+    if spec is None or spec.origin is None:
+        return ""
+    try:
+        text = (Path(spec.origin).parent / "version" / "__init__.py").read_text(encoding="utf-8")
+    except OSError:
+        return ""  # a build from source may have none; Paddle itself will say it
+    found = _CUDA_VERSION.search(text)
+    if found is None or found.group(1) != "False":
+        return ""
+    return "the installed Paddle is a build for the CPU; see the README for GPU builds"
