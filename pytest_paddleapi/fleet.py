@@ -100,10 +100,12 @@ class Fleet:
         shape = " in pairs" if len(self.plan.groups[0]) > 1 else ""
         return f"on {names} ({self.kind.name}){shape}, {workers} worker{'s' if workers != 1 else ''}"
 
-    def notes(self) -> Iterable[str]:
-        """What else people should know of their devices."""
+    def notes(self, *, verbose: bool = False) -> Iterable[str]:
+        """What else people should know of their devices; ``verbose``: also the kinds that were passed over."""
         for name, why in self.unusable:
             yield f"not usable: {name}: {why}"
+        for entry in self.passed_over if verbose else ():
+            yield f"passed over: {entry.name}: {entry.why}"
 
 
 def build_fleet(

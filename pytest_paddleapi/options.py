@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from .devices.selection import DeviceOptions
+from .numbers import Numbers, read_numbers
 from .process.messages import CaseOptions, Mode, ToleranceOptions
 from .results.baseline import Baseline, BaselineError, read_baseline
 from .tolerances import read_tolerances
@@ -37,11 +38,13 @@ class RunOptions:
     memory_limit: int | None = None
     ledger: Path | None = None
     pressure_timeout: float = 600.0
+    stall_timeout: float | None = None
     baseline_file: Path | None = None
     baseline: Baseline | None = None
     update_baseline: bool = False
     device: str = "auto"
     devices: DeviceOptions = field(default_factory=DeviceOptions)
+    numbers: Numbers = field(default_factory=Numbers)
 
     @property
     def mode(self) -> Mode:
@@ -151,6 +154,21 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="S",
         help="Stop when nothing runs and nothing fits for this long (default: 600 s; 0: never).",
     )
+    add(
+        "--paddleapi-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="Change a number of admission or of slots, such as reserve_bytes=1GiB; repeatable (docs/numbers.md).",
+    )
+    add(
+        "--paddleapi-stall-timeout",
+        type=float,
+        default=None,
+        metavar="S",
+        help="End the run when no case starts and none ends for this long (default: twice --paddleapi-timeout, at "
+        "least 1800 s; 0: never).",
+    )
 
 
 def is_active(config: pytest.Config) -> bool:
@@ -189,17 +207,26 @@ def read_options(config: pytest.Config) -> RunOptions:
         memory_limit=memory_limit(config),
         ledger=Path(option.paddleapi_ledger).expanduser() if option.paddleapi_ledger else None,
         pressure_timeout=option.paddleapi_pressure_timeout,
+        stall_timeout=option.paddleapi_stall_timeout,
         baseline_file=(file := _baseline_file(config)),
         baseline=_baseline(file, update=option.paddleapi_update_baseline),
         update_baseline=option.paddleapi_update_baseline,
         device=option.paddleapi_device,
         devices=device_options(config),
+        numbers=read_numbers(option.paddleapi_set, read_size),
     )
 
 
 def memory_limit(config: pytest.Config) -> int | None:
     """``--paddleapi-memory-limit`` in bytes."""
-    return _size(config.option.paddleapi_memory_limit, "--paddleapi-memory-limit")
+    text = config.option.paddleapi_memory_limit
+    if text is None:
+        return None
+    size = read_size(text, flag := "--paddleapi-memory-limit")
+    if size < _LEAST_SIZE:
+        digits = text.strip().rstrip("kKmMgGtTiIbB")
+        raise pytest.UsageError(f"{flag}={text} is {size} bytes, which no case fits in; is {digits}GiB meant?")
+    return size
 
 
 def device_options(config: pytest.Config) -> DeviceOptions:
@@ -248,6 +275,7 @@ def _check_numbers(option: Any) -> None:
         ("rtol", 0.0, math.inf),
         ("threads", 1, 4096),
         ("pressure_timeout", 0.0, 1e7),
+        ("stall_timeout", 0.0, 1e7),
         ("seed", -(2**63), 2**63 - 1),
     ):
         value = getattr(option, f"paddleapi_{name}")
@@ -285,9 +313,12 @@ _LEAST_SIZE = 64 << 20
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
-def _size(text: str | None, flag: str) -> int | None:
-    if text is None:
-        return None
+def read_size(text: str, flag: str) -> int:
+    """Bytes of a text such as ``16GiB``, ``500MB`` or ``1048576``.
+
+    Raises:
+        pytest.UsageError: it is none; the message names ``flag``.
+    """
     number = text.strip().lower().removesuffix("b")
     digits = number.rstrip("kmgti")
     unit = _UNITS.get(number[len(digits) :])
@@ -297,10 +328,6 @@ def _size(text: str | None, flag: str) -> int | None:
         value = -1.0
     if unit is None or not 0 < value < math.inf:
         raise pytest.UsageError(f"{flag}={text} is not a size: write bytes, or a number with MB, GB, MiB or GiB")
-    if value * unit < _LEAST_SIZE:
-        raise pytest.UsageError(
-            f"{flag}={text} is {value * unit:g} bytes, which no case fits in; is {digits}GiB meant?"
-        )
     return int(value * unit)
 
 

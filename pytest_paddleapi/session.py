@@ -7,7 +7,8 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,12 @@ from .config.manifest import COMMAND_LINE, Case, Manifest
 from .devices.model import DeviceReadingError
 from .estimates import Estimates
 from .fleet import Fleet, Placement, devices_of
-from .gpu_admission import AdmissionRules, LedgerError
+from .gpu_admission import AdmissionRules, LedgerError, default_folder
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
-from .process.errors import StartError
+from .process.errors import SlotKilledError, StartError
 from .process.messages import CaseResult
 from .process.supervisor import Supervisor
 from .reporting import AttemptInfo, make_report
@@ -39,6 +40,7 @@ from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
 from .scheduling.xdist_worker import WorkerLoop, find_interactor
+from .stalls import RunWatch
 
 
 class PaddleApiSession:
@@ -70,6 +72,9 @@ class PaddleApiSession:
         self.reruns = 0
         self.known = KnownVerdicts(options, manifest)
         self.interrupts = Interrupts(self._stop_xdist)
+        self.watch = RunWatch(
+            options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
+        )
         self._holds_configs = lru_cache(self._is_config_file)
         self._supervisor: Supervisor | None = None
         self._admission: LedgerAdmission | None = None
@@ -120,12 +125,25 @@ class PaddleApiSession:
             case = msgspec.structs.replace(
                 self.options.case, device=self.placement.paddle[0], torch_device=self.placement.torch[0]
             )
-            self._supervisor = Supervisor(case, environment=self.placement.environment)
+            self._supervisor = Supervisor(
+                case,
+                environment=self.placement.environment,
+                rules=self.options.numbers.starts,
+                prepare_lock=self._prepare_lock(),
+            )
             self._supervisor.start()
+
+    def _prepare_lock(self) -> Path | None:
+        """The file that is locked while a process prepares this slot's devices; the host needs none."""
+        if self.placement.kind == "cpu":
+            return None
+        folder = (self.options.ledger or default_folder()).absolute()
+        return folder.with_name(f"{folder.name}-prepare") / f"{self.placement.group.replace('/', '_')}.lock"
 
     def close(self) -> None:
         """End the case process and give every lease back."""
         self.interrupts.restore()
+        self.watch.finished()
         if self._supervisor is not None:
             self._supervisor.close()
             self._supervisor = None
@@ -163,7 +181,7 @@ class PaddleApiSession:
         )
 
     def _rules(self) -> AdmissionRules:
-        return AdmissionRules(pressure_seconds=self.options.pressure_timeout or math.inf)
+        return replace(self.options.numbers.admission, pressure_seconds=self.options.pressure_timeout or math.inf)
 
     @cached_property
     def estimates(self) -> Estimates:
@@ -189,6 +207,7 @@ class PaddleApiSession:
             make_engine=self.make_engine,
             is_case=lambda nodeid: self._case(nodeid) is not None,
             refuse=self.refuse,
+            look=self._look,
         )
         return self.scheduler
 
@@ -204,6 +223,7 @@ class PaddleApiSession:
         """pytest's main loop; None where it is not ours to run."""
         if not self.is_worker:
             self.interrupts.install()
+            self.watch.start()
         if not self.runs_cases_here:
             return None
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
@@ -216,6 +236,17 @@ class PaddleApiSession:
             self._run_locally(session)
         return True
 
+    def _kill_slots(self, reason: str) -> None:
+        """Nothing moves: kill whatever runs cases. Called from another thread."""
+        if self.scheduler is not None:
+            self.scheduler.kill()
+        if self._supervisor is not None:
+            self._supervisor.kill(reason)
+
+    def _look(self, engine: Engine) -> str:
+        self.watch.look(engine)
+        return self.watch.reason
+
     def _stop_xdist(self, reason: str) -> None:
         """Let DSession shut its workers down: each ends what it runs, and reports it."""
         dsession = self.config.pluginmanager.getplugin("dsession")
@@ -226,6 +257,10 @@ class PaddleApiSession:
         items = session.items
         names = [item.nodeid for item in items]
         engine = self.make_engine(names, [])
+
+        def ordinary(position: int) -> None:
+            self.watch.rest()
+            protocol(position)
 
         def protocol(position: int) -> None:
             following = items[position + 1] if position + 1 < len(items) else None
@@ -244,16 +279,23 @@ class PaddleApiSession:
             protocol(dispatch.case)
             return self._taken_ended()
 
-        run_items(
-            items,
-            engine,
-            is_case=_is_case,
-            run_ordinary=protocol,
-            run_case=run_case,
-            refuse=lambda position, need: self.refuse(names[position], need),
-            should_stop=lambda: bool(session.shouldfail or session.shouldstop or self.interrupts.came),
-            suspend=self.suspend_slot,
-        )
+        try:
+            run_items(
+                items,
+                engine,
+                is_case=_is_case,
+                run_ordinary=ordinary,
+                run_case=run_case,
+                refuse=lambda position, need: self.refuse(names[position], need),
+                should_stop=lambda: bool(session.shouldfail or session.shouldstop or self.interrupts.came),
+                suspend=self.suspend_slot,
+                look=self.watch.look,
+            )
+        except SlotKilledError as exc:
+            engine.stop_reason = str(exc)
+            engine.drop_slot(SLOT, time.monotonic())
+        finally:
+            self.watch.finished()
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop or self.interrupts.came:
@@ -307,8 +349,11 @@ class PaddleApiSession:
         return [
             f"paddleapi: {MODES[self.options.mode][0]} {self._where()}, {versions}",
             f"paddleapi: {counts}{', left out: ' + ', '.join(left_out) if left_out else ''}",
-            *(f"paddleapi: {note}" for note in (self.fleet.notes() if self.fleet is not None else ())),
+            *(f"paddleapi: {note}" for note in self._device_notes()),
         ]
+
+    def _device_notes(self) -> Iterable[str]:
+        return () if self.fleet is None else self.fleet.notes(verbose=self.config.option.verbose > 0)
 
     def _where(self) -> str:
         return self.fleet.header(worker_count(self.config)) if self.fleet is not None else self.placement.group
@@ -335,6 +380,7 @@ class PaddleApiSession:
 
     def finish(self, session: pytest.Session) -> None:
         """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline."""
+        self.watch.finished()
         if not self.is_worker and not self.config.option.collectonly:
             self.known.update()
         scheduler = self.scheduler

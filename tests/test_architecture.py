@@ -38,6 +38,8 @@ TOP = {
     "fleet",
     "estimates",
     "interrupts",
+    "stalls",
+    "numbers",
     "tolerances",
     "junit",
     "__init__",

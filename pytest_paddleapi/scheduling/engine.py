@@ -174,6 +174,8 @@ class Engine:
     oversize: list[tuple[int, int]] = field(default_factory=list)
     #: Groups of devices that serve no more, and why.
     quarantined: dict[str, str] = field(default_factory=dict)
+    #: Counts dispatches and verdicts: what stands still does not change it.
+    progress: int = 0
     _slots: dict[str, _Slot] = field(default_factory=dict)
     _histories: dict[int, _History] = field(default_factory=dict)
     _tokens: int = 0
@@ -389,6 +391,7 @@ class Engine:
         )
         state = self._slots[slot]
         state.running, state.suspended = dispatch, False
+        self.progress += 1
         self._running[state.group] += 1
         return dispatch
 
@@ -404,6 +407,7 @@ class Engine:
         if state is None or state.running is None or state.running.token != token:
             return False
         case = state.running.case
+        self.progress += 1
         state.quick = now - state.begun < QUICK_SECONDS
         self._idle_losses = 0
         if ended.verdict is Verdict.PASS and state.following:
@@ -475,6 +479,16 @@ class Engine:
         """How often the case was started so far."""
         history = self._histories.get(case)
         return history.attempts if history else 0
+
+    def describe(self) -> str:
+        """Every slot's state, a line each; for messages."""
+        lines = [f"{len(self.queue)} cases wait, {self.busy} run"]
+        for slot, state in list(self._slots.items()):
+            running = state.running
+            what = "idle" if running is None else f"runs {self.label(running.case)}, attempt {running.attempt}"
+            lines.append(f"slot {slot}{f' on {state.group}' if state.group else ''}: {what}")
+        lines += [f"quarantined: {group}: {why}" for group, why in list(self.quarantined.items())]
+        return "\n".join(lines)
 
     def next_wakeup(self) -> float | None:
         """The time of the next delayed retry; None where none waits."""

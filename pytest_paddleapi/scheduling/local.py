@@ -24,12 +24,14 @@ def run_items(
     refuse: Callable[[int, int], None],
     should_stop: Callable[[], bool],
     suspend: Callable[[], None],
+    look: Callable[[Engine], None],
 ) -> None:
     """Run ``items`` in order; cases, which may be put off, within their neighbours.
 
     ``run_case`` runs what was dispatched and says how it ended; ``refuse`` reports a case that fits on
-    no device (position, admission bytes); ``suspend`` ends the slot's process, for a pause. Returns early
-    where ``should_stop`` says so, or with the engine's ``stop_reason`` set.
+    no device (position, admission bytes); ``suspend`` ends the slot's process, for a pause; ``look`` is told
+    whenever the engine may have moved. Returns early where ``should_stop`` says so, or with the engine's
+    ``stop_reason`` set.
     """
     engine.add_slot(SLOT)
     for ordinary, positions in _runs(items, is_case):
@@ -41,8 +43,10 @@ def run_items(
             continue
         engine.queue.extend(positions)
         while not engine.finished:
+            look(engine)
             running = engine.running(SLOT)  # the case that followed another under its lease
             for dispatch in [running] if running else engine.poll(time.monotonic()):
+                look(engine)
                 ended = run_case(dispatch)
                 engine.settle(SLOT, dispatch.token, ended, time.monotonic())
                 break
@@ -57,6 +61,7 @@ def run_items(
                     return
             if should_stop():
                 return
+        look(engine)
         if engine.stop_reason is not None:
             return
 

@@ -54,6 +54,7 @@ class CaseScheduling:
         make_engine: called once, with the positions of cases in the collection.
         is_case: whether a node id is one of ours.
         refuse: reports a case that fits on no device (position, admission bytes).
+        look: told whenever the engine may have moved; returns why the run must end, or nothing.
     """
 
     def __init__(
@@ -63,12 +64,14 @@ class CaseScheduling:
         make_engine: Callable[[Sequence[str], list[int]], Engine],
         is_case: Callable[[str], bool],
         refuse: Callable[[str, int], None],
+        look: Callable[[Engine], str],
     ) -> None:
         self.config = config
         self.fleet = fleet
         self.make_engine = make_engine
         self.is_case = is_case
         self.refuse = refuse
+        self.look = look
         self.engine: Engine | None = None
         self.collection: Sequence[str] | None = None
         self._cases: set[int] = set()
@@ -225,6 +228,7 @@ class CaseScheduling:
         engine = self.engine
         if engine is None:
             return
+        self._look(engine)
         free = []
         for slot, worker in self._workers.items():
             if not worker.collected or worker.ordinary or worker.node.shutting_down or engine.running(slot):
@@ -245,8 +249,19 @@ class CaseScheduling:
             position, need = engine.oversize.pop(0)
             assert self.collection is not None
             self.refuse(self.collection[position], need)
-        if engine.stop_reason and not self.stop_reason:
-            self._stop(engine.stop_reason)
+        self._look(engine)
+
+    def _look(self, engine: Engine) -> None:
+        stalled = self.look(engine)
+        if (reason := engine.stop_reason or stalled) and not self.stop_reason:
+            self._stop(reason)
+
+    def kill(self) -> None:
+        """Kill the workers of this host; each takes its case process along. Any thread may call this."""
+        for worker in list(self._workers.values()):
+            process = getattr(getattr(worker.node.gateway, "_io", None), "popen", None)
+            if process is not None:
+                process.kill()
 
     def _send(self, worker: _Node, dispatch: Dispatch) -> None:
         self._command(
