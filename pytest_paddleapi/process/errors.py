@@ -42,7 +42,7 @@ class StartError(ProcessError):
     Attributes:
         retry_at: the earliest time (of the supervisor's clock) at which a new start makes sense.
         retired: the slot has failed too often, or its device is gone, and will not be started again.
-        device_lost: its device is lost or unavailable, for every slot on it.
+        device_lost: the driver says that the device is lost or unavailable; no other slot can use it either.
     """
 
     def __init__(

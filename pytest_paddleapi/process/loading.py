@@ -35,11 +35,8 @@ def receive_load(channel: Channel[ToLauncher]) -> Load:
     return request
 
 
-def load(channel: Channel[ToLauncher], request: Load, warm_up: str) -> Any:
-    """Import the modules, then the runner, and answer with Loaded or LoadFailed; the process exits after the latter.
-
-    ``warm_up`` names the static method of the runner that is called last, if it has one.
-    """
+def load(channel: Channel[ToLauncher], request: Load) -> Any:
+    """Import the modules, then the runner, and answer with Loaded or LoadFailed; the process exits after the latter."""
     start = time.monotonic()
     versions: dict[str, str] = {}
     module, _, name = request.runner.partition(":")
@@ -52,10 +49,10 @@ def load(channel: Channel[ToLauncher], request: Load, warm_up: str) -> Any:
             raise SystemExit(1) from None
         versions[wanted] = str(getattr(imported, "__version__", ""))
     runner = getattr(sys.modules[module], name)
-    warm = getattr(runner, warm_up, None)
-    if warm is not None:
+    warm_up = getattr(runner, "warm_up", None)
+    if warm_up is not None:
         try:
-            warm()
+            warm_up()
         except Exception:  # noqa: BLE001 - as above
             channel.send(LoadFailed(request.runner, traceback.format_exc()[-_LONGEST_TRACEBACK:], False))
             raise SystemExit(1) from None

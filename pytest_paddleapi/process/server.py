@@ -40,8 +40,9 @@ _LONGEST_TEXT = 200_000
 class Runner(Protocol):
     """What runs a case: :class:`pytest_paddleapi.case.runner.CaseRunner`, or a test's own.
 
-    Its class may have two static methods: ``warm_up()``, called once before the process forks, and ``load()``,
-    called in its place in a spare process, which must touch no device.
+    Its class may have a static method ``warm_up()``, called before there is a case process. It must touch no device
+    but the CPU: a fork would break it, and a spare process that waits must hold none of its memory. The device is
+    for the constructor.
     """
 
     def run(self, request: RunCase, enter: Callable[[Stage], None]) -> CaseResult: ...

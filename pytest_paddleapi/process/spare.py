@@ -28,8 +28,7 @@ def main() -> NoReturn:
     os.set_inheritable(fd, False)  # not for programs that an import starts
     show_stacks()
     channel = Channel(socket.socket(fileno=fd), msgspec.msgpack.Decoder(ToLauncher))
-    # Not ``warm_up``, which runs cases: the device is prepared when there is a case for it, and not before.
-    runner = load(channel, receive_load(channel), "load")
+    runner = load(channel, receive_load(channel))
     try:
         message = channel.receive()
     except ChannelClosedError:

@@ -31,7 +31,7 @@ def main() -> NoReturn:
         os.set_inheritable(inherited, False)  # not for programs that an import or a case starts
     show_stacks()
     channel = Channel(socket.socket(fileno=fd), msgspec.msgpack.Decoder(ToLauncher))
-    runner = load(channel, receive_load(channel), "warm_up")
+    runner = load(channel, receive_load(channel))
     Zygote(channel, alive_fd, runner).run()
 
 

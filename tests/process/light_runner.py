@@ -167,8 +167,6 @@ class HangingImport:
     def warm_up() -> None:
         hang_in_c()
 
-    load = warm_up
-
 
 class CrashingImport:
     """Its zygote, or its spare, dies while it loads."""
@@ -177,8 +175,6 @@ class CrashingImport:
     def warm_up() -> None:
         print("last words of an import", file=sys.stderr)
         ctypes.string_at(0)
-
-    load = warm_up
 
 
 def note(word: str) -> None:
@@ -198,10 +194,6 @@ class NotingRunner(LightRunner):
 
     @staticmethod
     def warm_up() -> None:
-        note("warms-up")
-
-    @staticmethod
-    def load() -> None:
         note("loads")
         time.sleep(0.2)
         note("loaded")
@@ -211,7 +203,7 @@ class FailingLater(LightRunner):
     """Its second load fails, and only that one."""
 
     @staticmethod
-    def load() -> None:
+    def warm_up() -> None:
         note("loads")
         with open(os.environ["NOTES"]) as file:
             if len(file.readlines()) == 2:
@@ -222,7 +214,7 @@ class HangingLater(LightRunner):
     """Its second load never ends."""
 
     @staticmethod
-    def load() -> None:
+    def warm_up() -> None:
         note("loads")
         with open(os.environ["NOTES"]) as file:
             if len(file.readlines()) == 2:

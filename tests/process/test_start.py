@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 
 import pytest
 
@@ -19,6 +20,12 @@ Launching = type[Zygote] | type[Spares]
 UNREADY = "light_runner:UnreadyRunner"
 #: Failures follow each other at once.
 AT_ONCE = StartRules(waits=(0.0,), retire_after=3)
+
+
+@pytest.fixture
+def tag() -> str:
+    """A value for an environment variable that no other test's processes have."""
+    return uuid.uuid4().hex
 
 
 def failure(slot: Supervisor, seconds: float = 0.0) -> StartError:
@@ -90,19 +97,19 @@ def test_an_import_that_crashes_shows_the_end_of_stderr_and_the_stack(make_slot:
 
 
 def test_an_import_that_hangs_is_killed_at_its_limit_and_shows_its_stack(
-    make_slot: MakeSlot, launcher: Launching
+    make_slot: MakeSlot, launcher: Launching, tag: str
 ) -> None:
     slot = make_slot(
         runner="light_runner:HangingImport",
         modules=(),
         make_launcher=launcher,
         start_seconds=1.5,
-        environment={"HANG": "1"},
+        environment={"HANG": tag},
     )
     error = failure(slot)
     assert "took too long" in str(error)
     assert "in warm_up" in str(error)
-    assert not tagged("HANG", "1")
+    assert not tagged("HANG", tag)
 
 
 @pytest.mark.parametrize(
@@ -120,19 +127,19 @@ def test_a_case_process_that_cannot_get_ready(
     assert slot.state is SlotState.DEAD
 
 
-def test_a_case_process_that_hangs_while_it_gets_ready(make_slot: MakeSlot, launcher: Launching) -> None:
+def test_a_case_process_that_hangs_while_it_gets_ready(make_slot: MakeSlot, launcher: Launching, tag: str) -> None:
     slot = make_slot(
         CaseOptions(device="hang"),
         runner=UNREADY,
         modules=(),
         make_launcher=launcher,
         start_seconds=1.5,
-        environment={"HANG": "2"},
+        environment={"HANG": tag},
     )
     error = failure(slot)
     assert "not ready in time" in str(error)
     assert "in hang_in_c" in str(error)
-    assert not tagged("HANG", "2")
+    assert not tagged("HANG", tag)
 
 
 def test_a_lost_device_quarantines_the_slot_at_once(make_slot: MakeSlot, launcher: Launching) -> None:
@@ -195,24 +202,26 @@ def test_an_interpreter_that_cannot_be_started_is_a_start_error(
     assert slot.run("paddle pass").result.verdict is Verdict.PASS
 
 
-def test_closing_is_quick_and_can_be_repeated(make_slot: MakeSlot, launcher: Launching) -> None:
-    slot = make_slot(runner=LIGHT, modules=(), make_launcher=launcher, environment={"CLOSED": "yes"})
+def test_closing_is_quick_and_can_be_repeated(make_slot: MakeSlot, launcher: Launching, tag: str) -> None:
+    slot = make_slot(runner=LIGHT, modules=(), make_launcher=launcher, environment={"CLOSED": tag})
     assert slot.run("paddle pass").result.verdict is Verdict.PASS
     slot.close()
-    assert not tagged("CLOSED", "yes")
+    assert not tagged("CLOSED", tag)
     slot.close()
 
 
-def test_closing_a_slot_that_still_imports_does_not_wait_for_it(make_slot: MakeSlot, launcher: Launching) -> None:
+def test_closing_a_slot_that_still_imports_does_not_wait_for_it(
+    make_slot: MakeSlot, launcher: Launching, tag: str
+) -> None:
     slot = make_slot(
-        runner="light_runner:HangingImport", modules=(), make_launcher=launcher, environment={"CLOSED": "early"}
+        runner="light_runner:HangingImport", modules=(), make_launcher=launcher, environment={"CLOSED": tag}
     )
     slot.start()
     time.sleep(0.3)
     start = time.monotonic()
     slot.close()
     assert time.monotonic() - start < 2.0
-    assert not tagged("CLOSED", "early")
+    assert not tagged("CLOSED", tag)
 
 
 def test_an_interrupt_during_a_case_leaves_no_process(make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch) -> None:
