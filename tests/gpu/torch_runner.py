@@ -52,7 +52,7 @@ class TorchRunner:
         torch.ones(1, device=options.torch_device).cpu()
 
     @staticmethod
-    def load() -> None:
+    def warm_up() -> None:
         """Nothing to do before the device is there."""
 
     def run(self, request: RunCase, enter: Callable[[Stage], Any]) -> CaseResult:
