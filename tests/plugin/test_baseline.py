@@ -90,6 +90,7 @@ def test_an_update_makes_the_next_run_green(
     second.result.assert_outcomes(xfailed=2, passed=1)
 
 
+@pytest.mark.any_version
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -107,6 +108,7 @@ def test_usage_errors(run: Run, configs: Configs, options: list[str], message: s
 SHIPPED = Path(__file__).parents[2] / "example_configs" / "known_differences.baseline"
 
 
+@pytest.mark.any_version
 def test_the_known_differences_of_this_paddle_are_as_listed(run: Run, configs: Configs) -> None:
     known = read_baseline(SHIPPED)
     configs("a.txt", *(entry.config for entry in known.entries.values()))

@@ -38,6 +38,7 @@ def test_every_kind_of_verdict_and_one_testcase_each(run: Run, configs: Configs,
     assert "has no paddle.no_such_function" in session.out
 
 
+@pytest.mark.any_version
 def test_properties_say_what_was_compared(run: Run, configs: Configs, workers: str) -> None:
     configs("a.txt", 'paddle.add(Tensor([2, 3],"float32"), Tensor([3],"float64"))', PASS)
     session = run("--paddleapi-configs=a.txt", "--accuracy", workers)
@@ -85,6 +86,7 @@ def test_a_failure_says_where_it_stands_and_how_it_was_run(run: Run, configs: Co
     session.result.stdout.fnmatch_lines(["SKIPPED [[]1] *a.txt:3: not_supported: *"])
 
 
+@pytest.mark.any_version
 def test_a_misspelt_api_is_told_what_is_near(run: Run, configs: Configs) -> None:
     wrong = [PASS.replace("abs", name) for name in ("abss", "Tensor.abss", "nn.functionl.relu")]
     configs("a.txt", *wrong, PASS.replace("paddle.abs", "paddle.nn.ReLU"))
@@ -125,18 +127,21 @@ def test_stopping_at_the_first_failure(run: Run, configs: Configs, workers: str,
     assert "stopping after 1 failures" in session.out
 
 
+@pytest.mark.any_version
 def test_missing_kernels_fail_on_request(run: Run, configs: Configs) -> None:
     configs("a.txt", UNSUPPORTED)
     session = run("--paddleapi-configs=a.txt", "--accuracy", "--paddleapi-unsupported=fail")
     session.result.assert_outcomes(failed=1)
 
 
+@pytest.mark.any_version
 def test_paddle_only_needs_no_reference(run: Run, configs: Configs, workers: str) -> None:
     configs("a.txt", PASS, 'paddle.add(Tensor([2],"float32"), Tensor([3],"float32"))')
     session = run("--paddleapi-configs=a.txt", "--paddle-only", workers)
     assert sorted(session.verdicts().values()) == ["paddle_error", "pass"]
 
 
+@pytest.mark.any_version
 def test_tolerance_file_by_api_and_dtype(run: Run, configs: Configs, pytester: pytest.Pytester) -> None:
     configs("a.txt", INEXACT)
     (pytester.path / "t.yaml").write_text("paddle.logsumexp: {atol: 1e-3, rtol: 1e-3}\n")
@@ -146,6 +151,7 @@ def test_tolerance_file_by_api_and_dtype(run: Run, configs: Configs, pytester: p
     assert "tolerances file, paddle.logsumexp" in found["tolerance"]
 
 
+@pytest.mark.any_version
 def test_fixed_tolerance_and_recorded_decade(run: Run, configs: Configs) -> None:
     configs("a.txt", INEXACT)
     session = run("--paddleapi-configs=a.txt", "--accuracy", "--paddleapi-atol=0.5", "--paddleapi-record-tolerance")
@@ -154,6 +160,7 @@ def test_fixed_tolerance_and_recorded_decade(run: Run, configs: Configs) -> None
     assert "tightest tolerance: 1e-" in found["notes"]
 
 
+@pytest.mark.any_version
 def test_inputs_depend_on_the_seed_only(run: Run, configs: Configs) -> None:
     """The same difference, bit for bit, whatever stands beside the case or which worker runs it."""
     configs("a.txt", INEXACT)

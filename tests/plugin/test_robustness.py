@@ -86,6 +86,7 @@ def test_a_case_or_zygote_that_is_killed_is_rerun(
     assert len(session.testcases) == len(MANY)
 
 
+@pytest.mark.any_version
 def test_a_hung_case_is_killed_with_its_stacks_and_the_slot_goes_on(run: Run, configs: Configs, workers: str) -> None:
     configs("a.txt", PASS, HANGS, PASS_2)
     session = run("--paddleapi-configs=a.txt", "--paddle-only", workers, "--paddleapi-timeout=4")
@@ -96,6 +97,7 @@ def test_a_hung_case_is_killed_with_its_stacks_and_the_slot_goes_on(run: Run, co
         assert "paddle_side.py" in session.out
 
 
+@pytest.mark.any_version
 def test_killing_the_controller_leaves_no_process_and_no_lease(configs: Configs, pytester: pytest.Pytester) -> None:
     configs("a.txt", *MANY)
     ledger = pytester.path / "ledger"
@@ -118,6 +120,7 @@ def test_killing_the_controller_leaves_no_process_and_no_lease(configs: Configs,
     assert [lease for state in read_ledger(ledger).sessions for lease in state.leases] == []
 
 
+@pytest.mark.any_version
 def test_two_sessions_share_the_memory_of_one_host(configs: Configs, pytester: pytest.Pytester) -> None:
     """Together they ask for more than there is; the ledger lets one case run at a time, and both finish."""
     lines = [f'paddle.abs(Tensor([{n}, 1024, 1024],"float32"))' for n in range(9, 15)]

@@ -63,6 +63,7 @@ def test_a_mode_without_configs_says_how_to_give_some(run: Run) -> None:
     session.result.stderr.fnmatch_lines(["*nothing to run*--paddleapi-configs=PATH*"])
 
 
+@pytest.mark.any_version
 @pytest.mark.parametrize(
     ("option", "word"),
     [
@@ -88,6 +89,7 @@ def test_wrong_option_values_are_usage_errors(run: Run, configs: Configs, option
     assert word in session.result.stderr.str()
 
 
+@pytest.mark.any_version
 @pytest.mark.parametrize(
     ("entry", "word"),
     [
@@ -160,6 +162,7 @@ def test_configs_of_the_command_line_are_counted(run: Run) -> None:
     )
 
 
+@pytest.mark.any_version
 def test_fixed_tolerance_options_clash_with_dtype_and_bitwise(run: Run, configs: Configs) -> None:
     configs("a.txt", PASS)
     for clash in (["--paddleapi-tolerance=dtype"], ["--paddleapi-bitwise"]):

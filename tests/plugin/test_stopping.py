@@ -112,6 +112,7 @@ def test_a_run_in_which_nothing_moves_is_ended_and_says_what_hung(tmp_path: Path
     assert 'paddle.pow[Tensor([2],"int64"), -1]' in out.rpartition("cases were not run")[2]
 
 
+@pytest.mark.any_version
 def test_a_number_below_zero_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text('paddle.abs(Tensor([2],"float32"))\n')
     session = Session(tmp_path, "--paddleapi-configs=a.txt", "--paddleapi-stall-timeout=-1")
