@@ -408,7 +408,15 @@ class PaddleApiSession:
             result, info = self._attempt(item, dispatch)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token
-        self._ended = Ended(result.verdict, result.needed_bytes, info.external, info.pid, info.retired)
+        self._ended = Ended(
+            result.verdict,
+            result.needed_bytes,
+            info.external,
+            info.pid,
+            info.retired,
+            info.device_lost,
+            info.context_bytes,
+        )
         return make_report(item, result, info, start, time.time())
 
     def _attempt(self, item: CaseItem, dispatch: Dispatch) -> tuple[CaseResult, AttemptInfo]:
@@ -418,9 +426,11 @@ class PaddleApiSession:
             self._supervisor.restart()
         try:
             if self._supervisor.prepare() and dispatch.lease_bytes and (why := self._unconfirmed()):
+                pid = self._supervisor.pid
+                context = self._confirmation.held(pid) if pid is not None else None
                 self._supervisor.suspend(undone=True)
                 result = CaseResult(dispatch.token, Verdict.DEFERRED, f"the slot was ready, but {why}")
-                return result, AttemptInfo(token=dispatch.token, attempt=dispatch.attempt)
+                return result, AttemptInfo(token=dispatch.token, attempt=dispatch.attempt, context_bytes=context)
             attempt = self._supervisor.run(
                 item.case.canonical,
                 dispatch.lease_bytes,
