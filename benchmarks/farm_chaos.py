@@ -50,6 +50,9 @@ _EXPLAINED = {
 }
 _NOT_RUN = re.compile(r"^(\d+) cases were not run:$", re.MULTILINE)
 _SESSION_SECONDS = 240.0
+#: Estimates are those of host memory, where both frameworks and the comparison work: for ``abs`` 21 times its input.
+#: On the device there are four such tensors, so that this part of the estimate is not much above the truth.
+_ESTIMATED_INPUTS, _RIGHT = 21, 0.25
 
 
 @dataclass
@@ -66,15 +69,14 @@ class Round:
     seconds: float = 0.0
 
 
-def configs_for(rng: random.Random, mib: int) -> list[str]:
-    """About twenty small ones; a few want a quarter to nearly all of a device of ``mib``, one wants too much."""
+def configs_for(rng: random.Random, mib: int, *, oversize: bool) -> list[str]:
+    """About twenty small ones; a few want a part to nearly all of a device of ``mib``, one too much."""
     found = rng.sample(small_configs(200), 16)
     for _ in range(rng.randint(2, 5)):
-        # An estimate is about 21 times one input of abs, and its lease a quarter more.
         part = rng.choice((0.2, 0.3, 0.5, 0.7, 0.95))
-        rows = max(1, int(part * (mib - 32) / 26.25 * 4))
+        rows = max(1, int(part * (mib - 32) / (_ESTIMATED_INPUTS * _RIGHT * 1.25) * 4))
         found.append(f'paddle.abs(Tensor([{rows}, {65536 + rng.randrange(64)}],"float32"))')
-    if rng.random() < 0.3:
+    if oversize:
         found.append(f'paddle.abs(Tensor([{mib}, 262144],"float32"))')
     rng.shuffle(found)
     return list(dict.fromkeys(found))
@@ -91,16 +93,18 @@ def inject_faults(rng: random.Random, farm: Farm, found: Round, mib: int) -> Non
             farm.inject(Event.ALLOCATE, Action.REFUSE, device=device, times=4, probability=chance, seed=seed)
         elif name in ("abort", "segfault"):
             event, action = rng.choice((Event.ALLOCATE, Event.COPY)), Action[name.upper()]
-            farm.inject(event, action, device=device, nth=rng.randint(3, 200), times=rng.randint(1, 2))
+            farm.inject(event, action, device=device, nth=rng.randint(3, 80), times=rng.randint(1, 2))
         elif name == "hang":
-            farm.inject(Event.COPY, Action.HANG, device=device, nth=rng.randint(5, 120), times=1)
+            farm.inject(Event.COPY, Action.HANG, device=device, nth=rng.randint(5, 60), times=1)
         elif name == "slow":
             for number in range(farm.devices):
                 farm.slow_release(number, rng.uniform(0.2, 2.0))
         elif name == "nvml":
             code = rng.choice((999, 15, 4))
             call = "nvmlDeviceGetMemoryInfo"
-            farm.inject(Event.NVML, Action.FAIL, call=call, nth=rng.randint(10, 60), times=rng.randint(1, 8), code=code)
+            farm.inject(
+                Event.NVML, Action.FAIL, call=call, nth=rng.randint(10, 60), times=rng.randint(1, 30), code=code
+            )
         else:
             call = "nvmlDeviceGetMemoryInfo"
             farm.inject(
@@ -144,12 +148,15 @@ def kill_some(rng: random.Random, sessions: list[FarmSession], found: Round) -> 
     dead: set[str] = set()
     wanted = rng.choices(("case", "zygote", "worker", "controller"), (6, 3, 3, 1), k=rng.randint(0, 4))
     for kind in wanted:
-        deadline = time.monotonic() + rng.uniform(2.0, 12.0)
+        deadline = time.monotonic() + 60.0  # for kinds that these sessions do not have
         while time.monotonic() < deadline and any(session.running for session in sessions):
-            time.sleep(rng.uniform(0.0, 0.5))
             session = rng.choice(sessions)
-            victims = [p for p in session.processes() if kind_of(p, session.process.pid) == kind]
-            if not victims or time.monotonic() < deadline - 10.0:
+            if not _of_kind(session, kind):
+                time.sleep(0.1)
+                continue
+            time.sleep(rng.uniform(0.0, 3.0))
+            victims = _of_kind(session, kind)
+            if not victims:
                 continue
             with contextlib.suppress(psutil.NoSuchProcess):
                 rng.choice(victims).kill()
@@ -158,6 +165,10 @@ def kill_some(rng: random.Random, sessions: list[FarmSession], found: Round) -> 
                     dead.add(session.tag)
             break
     return dead
+
+
+def _of_kind(session: FarmSession, kind: str) -> list[psutil.Process]:
+    return [p for p in session.processes() if kind_of(p, session.process.pid) == kind]
 
 
 def check_session(session: FarmSession, done: Finished, configs: list[str], found: Round) -> None:
@@ -219,7 +230,7 @@ def one_round(seed: int) -> Round:
 
 
 def _play(rng: random.Random, farm: Farm, folder: Path, mib: int, found: Round) -> None:
-    numbers = dict(SMALL)
+    numbers = {**SMALL, FACTOR: _RIGHT}
     if rng.random() < 0.3:
         found.faults.append("low estimates")
         numbers[FACTOR] = rng.choice((0.0, 0.1))
@@ -230,8 +241,10 @@ def _play(rng: random.Random, farm: Farm, folder: Path, mib: int, found: Round) 
         foreigner.start()
     sessions, configs = [], []
     for number in range(2):
-        configs.append(configs_for(rng, mib))
-        arguments = [rng.choice(("-n0", "-n2")), "--paddleapi-timeout=8", "--paddleapi-pressure-timeout=60"]
+        # Not where its estimate would let it run: the host would have to make gigabytes of inputs.
+        oversize = rng.random() < 0.3 and "low estimates" not in found.faults
+        configs.append(configs_for(rng, mib, oversize=oversize))
+        arguments = [rng.choice(("-n0", "-n2")), "--paddleapi-timeout=15", "--paddleapi-pressure-timeout=60"]
         sessions.append(
             FarmSession(
                 farm, folder / f"session{number}", configs[-1], *arguments, ledger=folder / "ledger", numbers=numbers

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..devices.model import Device
+from ..devices.model import Device, DeviceReadingError
 from ..devices.processes import identify, is_running
+from ..devices.readings import patiently
 from ..gpu_admission import (
     AdmissionRules,
     Granted,
@@ -61,7 +62,14 @@ class LedgerAdmission:
         self.ledger = Ledger(every.values(), folder=folder, rules=self.rules, label=label)
         self.policy = Policy(dict.fromkeys(self.groups, workers), self.rules)
         #: The most that one case can ever be given on each group, in bytes.
-        self.capacities = {name: self.ledger.usable(group.devices) for name, group in self.groups.items()}
+        try:
+            self.capacities = {
+                name: patiently(lambda of=group.devices: self.ledger.usable(of))  # type: ignore[misc]
+                for name, group in self.groups.items()
+            }
+        except DeviceReadingError:
+            self.ledger.close()
+            raise
         self._places: dict[str, Group] = {}
         self._pids: dict[str, int] = {}
         #: What a process takes of each group for itself, as far as that is known.

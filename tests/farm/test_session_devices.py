@@ -51,15 +51,18 @@ def test_wrong_options_are_usage_errors(
     assert f"ERROR: {option}" in done.output and says in done.output
 
 
-@pytest.mark.parametrize("by", ["index", "uuid", "nothing"])
+@pytest.mark.parametrize("by", ["index", "uuid"])
 def test_outer_visibility_variable_is_respected(make_farm: Any, start: Any, by: str) -> None:
     farm = make_farm(devices=3)
-    visible = {"index": "1", "uuid": farm.uuid(1), "nothing": ""}[by]
-    done = start(farm, [CASE], "--collect-only", "-nauto", environment={"CUDA_VISIBLE_DEVICES": visible}).wait()
-    if by == "nothing":
-        assert "sim_gpu" not in done.output, done.output
-    else:
-        assert "on 1 x Simulated GPU (sim_gpu), 1 worker," in done.output
+    visible = {"CUDA_VISIBLE_DEVICES": "1" if by == "index" else farm.uuid(1)}
+    done = start(farm, [CASE], "--collect-only", "-nauto", environment=visible).wait()
+    assert "on 1 x Simulated GPU (sim_gpu), 1 worker," in done.output
+
+
+def test_outer_visibility_variable_that_hides_all_leaves_no_device(make_farm: Any, start: Any) -> None:
+    hidden = {"CUDA_VISIBLE_DEVICES": ""}
+    done = start(make_farm(devices=1), [CASE], "--paddleapi-device=sim_gpu", environment=hidden).wait()
+    assert done.code == 4 and "CUDA_VISIBLE_DEVICES" in done.output, done.output
 
 
 def test_case_runs_on_the_visible_device_and_says_so(make_farm: Any, start: Any) -> None:

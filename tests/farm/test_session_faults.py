@@ -25,7 +25,7 @@ def test_lost_device_is_quarantined_and_its_cases_run_on_the_other(make_farm: An
 def test_without_another_device_the_run_stops_at_once(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=2, mib=512, context_mib=16)
     fault = farm.inject(Event.INIT, Action.FAIL, times=0, code=46)
-    done = start(farm, CONFIGS[:3], "-n0").wait(30)
+    done = start(farm, CONFIGS[:3], "-n0").wait()
     assert done.code == 1, done.output
     assert fault.struck == 1
     assert "no slot is left that could run a case: the device is lost or unavailable" in done.output
@@ -68,3 +68,31 @@ def test_crash_in_a_device_that_is_full_gives_all_back(make_farm: Any, start: An
     done = session.wait()
     assert list(done.verdicts().values()) == ["paddle_crash"], done.output
     assert farm.used(0) == 0
+
+
+def test_driver_that_fails_for_a_moment_at_the_start(make_farm: Any, start: Any) -> None:
+    farm = make_farm(devices=1, mib=512, context_mib=16)
+    memory = "nvmlDeviceGetMemoryInfo"
+    failing = farm.inject(Event.NVML, Action.FAIL, call=memory, times=2, code=999)
+    hanging = farm.inject(Event.NVML, Action.HANG, call=memory, nth=1, times=1, milliseconds=1500)
+    done = start(farm, CONFIGS[:1], "-n0").wait()
+    assert done.code == 0, done.output
+    assert failing.struck == 2 and hanging.struck == 1
+
+
+def test_device_that_the_driver_has_lost_is_left_out(make_farm: Any, start: Any) -> None:
+    farm = make_farm(devices=2, mib=512, context_mib=16)
+    # 15: GPU is lost.
+    farm.inject(Event.NVML, Action.FAIL, call="nvmlDeviceGetMemoryInfo", device=0, times=0, code=15)
+    done = start(farm, CONFIGS[:1], "-n0").wait()
+    assert done.code == 0, done.output
+    assert f"not usable: {farm.uuid(0)}: GPU is lost" in done.output
+    assert done.devices() == {farm.uuid(1)}
+
+
+def test_no_device_that_can_be_read_is_a_usage_error(make_farm: Any, start: Any) -> None:
+    farm = make_farm(devices=1, mib=512, context_mib=16)
+    farm.inject(Event.NVML, Action.FAIL, call="nvmlDeviceGetMemoryInfo", times=0, code=15)
+    done = start(farm, CONFIGS[:1], "-n0").wait()
+    assert done.code == 4, done.output
+    assert "--paddleapi-device: no sim_gpu device can be read" in done.output and "GPU is lost" in done.output

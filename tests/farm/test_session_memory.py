@@ -95,6 +95,7 @@ def test_case_that_needs_all_but_the_context_runs_after_others(make_farm: Any, s
     assert done.verdicts() == {big_case(8): "pass", big_case(10): "pass"}
 
 
+@pytest.mark.slow
 def test_memory_that_is_slow_to_come_back_is_not_promised(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=1, mib=256, context_mib=16, release_seconds=1.5)
     # A lease of nearly all, so that after a crash the next one must wait until the dead process's memory is back.

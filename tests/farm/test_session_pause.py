@@ -15,7 +15,7 @@ from .support import wait_until
 CONFIGS = [f'paddle.exp(Tensor([{size}, 1000],"float32"))' for size in range(1, 401)]
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("workers", ["-n0", pytest.param("-n2", marks=pytest.mark.slow)])
 def test_pause_empties_the_devices_and_resume_goes_on(make_farm: Any, start: Any, tmp_path: Path, workers: str) -> None:
     farm = make_farm(devices=2, mib=512, context_mib=16)
     session, ledger = start(farm, CONFIGS, workers), tmp_path / "ledger"
