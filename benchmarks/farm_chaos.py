@@ -50,6 +50,7 @@ _EXPLAINED = {
 }
 _NOT_RUN = re.compile(r"^(\d+) cases were not run:$", re.MULTILINE)
 _SESSION_SECONDS = 240.0
+_CASE_SECONDS = 15
 #: Estimates are those of host memory, where both frameworks and the comparison work: for ``abs`` 21 times its input.
 #: On the device there are four such tensors, so that this part of the estimate is not much above the truth.
 _ESTIMATED_INPUTS, _RIGHT = 21, 0.25
@@ -95,7 +96,9 @@ def inject_faults(rng: random.Random, farm: Farm, found: Round, mib: int) -> Non
             event, action = rng.choice((Event.ALLOCATE, Event.COPY)), Action[name.upper()]
             farm.inject(event, action, device=device, nth=rng.randint(3, 80), times=rng.randint(1, 2))
         elif name == "hang":
-            farm.inject(Event.COPY, Action.HANG, device=device, nth=rng.randint(5, 60), times=1)
+            # Over every case's time limit, but under that of a start, which is minutes, if it strikes there.
+            nth = rng.randint(5, 60)
+            farm.inject(Event.COPY, Action.HANG, device=device, nth=nth, times=1, milliseconds=2000 * _CASE_SECONDS)
         elif name == "slow":
             for number in range(farm.devices):
                 farm.slow_release(number, rng.uniform(0.2, 2.0))
@@ -244,7 +247,11 @@ def _play(rng: random.Random, farm: Farm, folder: Path, mib: int, found: Round) 
         # Not where its estimate would let it run: the host would have to make gigabytes of inputs.
         oversize = rng.random() < 0.3 and "low estimates" not in found.faults
         configs.append(configs_for(rng, mib, oversize=oversize))
-        arguments = [rng.choice(("-n0", "-n2")), "--paddleapi-timeout=15", "--paddleapi-pressure-timeout=60"]
+        arguments = [
+            rng.choice(("-n0", "-n2")),
+            f"--paddleapi-timeout={_CASE_SECONDS}",
+            "--paddleapi-pressure-timeout=60",
+        ]
         sessions.append(
             FarmSession(
                 farm, folder / f"session{number}", configs[-1], *arguments, ledger=folder / "ledger", numbers=numbers
@@ -284,12 +291,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="of the first round; the next ones count on from it")
     parser.add_argument("--parallel", type=int, default=2, help="rounds at a time")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so many")
     args = parser.parse_args()
     rounds: list[Round] = []
     started = time.monotonic()
+
+    def in_time(seed: int) -> Round | None:
+        return one_round(seed) if time.monotonic() - started < 60 * args.minutes else None
+
     with ThreadPoolExecutor(args.parallel) as pool:
-        for future in as_completed([pool.submit(one_round, args.seed + number) for number in range(args.rounds)]):
+        for future in as_completed([pool.submit(in_time, args.seed + number) for number in range(args.rounds)]):
             done = future.result()
+            if done is None:
+                continue
             rounds.append(done)
             state = "PROBLEM" if done.problems else "ok"
             what = ", ".join([*done.faults, *(f"{n} {kind} killed" for kind, n in done.kills.items())]) or "no fault"

@@ -483,9 +483,11 @@ class PaddleApiSession:
             f"{self._capacity() / 2**30:.1f} GiB that {self._giver()} to one case"
         )
         path = nodeid.split("::", 1)[0]
+        api, _, arguments = case.name.partition("[")
         report = pytest.TestReport(
             nodeid=nodeid,
-            location=(path, None, case.name),
+            # As an item has it.
+            location=(path, None, f"{api}({arguments.removesuffix(']')})"),
             keywords={nodeid: 1},
             outcome="skipped",
             longrepr=(case.file, case.line, f"Skipped: {text}"),

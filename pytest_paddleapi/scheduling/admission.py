@@ -77,7 +77,7 @@ class LedgerAdmission:
         #: Slots whose case has ended while the ledger still says that it is active.
         self._ended: set[str] = set()
         self._next_settle = self._next_look = 0.0
-        #: Why the ledger could not be written when it was last tried; "" where it could.
+        #: Why the ledger could not be written, or a device not be read, when it was last tried; "" where it could.
         self.trouble = ""
 
     def close(self) -> None:
@@ -119,15 +119,15 @@ class LedgerAdmission:
     def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
         """Promise memory, in one step with giving up the slot's last lease.
 
-        None also where the ledger cannot be written just now, which :attr:`trouble` tells.
+        None also where the ledger cannot be written, or a device not be read, just now; :attr:`trouble` tells.
         """
+        self.trouble = ""
         try:
             grant = self._reserve(slot, label, need, grown=grown)
         except (LedgerWriteError, LedgerBusyError) as exc:
             self.trouble = str(exc)
             self._ended.add(slot)  # whatever it was promised, no case runs under it
             return None
-        self.trouble = ""
         return grant
 
     def _reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
@@ -138,6 +138,8 @@ class LedgerAdmission:
         size = min(need, capacity) if grown or need <= usable else need
         answer = self._ask(slot, label, size)
         if not isinstance(answer, Granted):
+            if answer.reason is not Refusal.MEMORY:
+                self.trouble = answer.text
             room = answer.available if answer.reason is Refusal.MEMORY else None
             if not grown or room is None or room < self.rules.minimum_bytes or not self._only(slot):
                 return None

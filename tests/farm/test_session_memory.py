@@ -49,6 +49,7 @@ def test_case_that_fits_on_no_device_is_skipped_with_its_numbers(make_farm: Any,
     assert int(oversize["estimated_bytes"]) > 256 * MIB
     assert "oversize: it is estimated to need" in done.output
     assert "more than the 0.2 GiB" in done.output
+    assert 't.txt::paddle.abs[Tensor([256, 262144],"float32")] SKIPPED' in done.output
     assert farm.peak(0) < 64 * MIB
 
 

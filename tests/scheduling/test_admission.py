@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_paddleapi.devices.host import HostDevice
-from pytest_paddleapi.devices.model import Holder, MemoryReading
+from pytest_paddleapi.devices.model import DeviceReadingError, Holder, MemoryReading
 from pytest_paddleapi.gpu_admission import GIB, AdmissionRules, LeaseState
 from pytest_paddleapi.scheduling.admission import LedgerAdmission
 
@@ -68,8 +68,11 @@ class Numbers:
     index: int = 0
     model: str = "numbers"
     free_needs_holders: bool = False
+    sick: bool = False
 
     def read(self, holders: Sequence[Holder] = ()) -> MemoryReading:
+        if self.sick:
+            raise DeviceReadingError(self.uuid, "it is sick")
         return MemoryReading(self.total, self.total - self.used, dict.fromkeys(holders, 0))
 
 
@@ -94,5 +97,20 @@ def test_a_known_context_is_left_out_of_a_lease_of_the_whole_device(tmp_path: Pa
         assert grant is not None and (grant.nbytes, grant.whole_device) == (80, True)
         device.used = 8
         assert admission.confirm("a", os.getpid())
+    finally:
+        admission.close()
+
+
+def test_a_device_that_cannot_be_read_is_told_of_and_no_want_of_memory(tmp_path: Path) -> None:
+    device = Numbers(100 * GIB)
+    admission = LedgerAdmission({"g": [device]}, workers=1, folder=tmp_path / "ledger")
+    admission.place("a", "g")
+    try:
+        device.sick = True
+        assert admission.reserve("a", "case", GIB, grown=False) is None
+        assert "it is sick" in admission.trouble
+        device.sick = False
+        assert admission.reserve("a", "case", GIB, grown=False) is not None
+        assert admission.trouble == ""
     finally:
         admission.close()
