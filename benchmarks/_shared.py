@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 #: Twenty APIs of different families, all quick, with a gradient where there is one.
 TEMPLATES = (
     'paddle.abs(Tensor([{a}, {b}],"float32"))',
@@ -122,3 +124,17 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         )
         if number == 0:
             print("  ".join("-" * width for width in widths))
+
+
+def kind_of(process: psutil.Process, controller: int) -> str:
+    """What a process of a session is, whose controller has this process id."""
+    if process.pid == controller:
+        return "controller"
+    try:
+        parent = process.parent()
+        if "pytest_paddleapi.process.zygote" in " ".join(process.cmdline()):
+            inner = parent is not None and "pytest_paddleapi.process.zygote" in " ".join(parent.cmdline())
+            return "case" if inner else "zygote"
+        return "worker" if parent is not None and parent.pid == controller else "other"
+    except psutil.NoSuchProcess:
+        return "gone"

@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 import psutil
-from _shared import small_configs, table
+from _shared import kind_of, small_configs, table
 
 from pytest_paddleapi.gpu_admission import read_ledger
 
@@ -37,20 +37,6 @@ def tagged(tag: str) -> list[psutil.Process]:
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return found
-
-
-def kind_of(process: psutil.Process, controller: int) -> str:
-    """What a process of a run is."""
-    if process.pid == controller:
-        return "controller"
-    try:
-        parent = process.parent()
-        if "pytest_paddleapi.process.zygote" in " ".join(process.cmdline()):
-            inner = parent is not None and "pytest_paddleapi.process.zygote" in " ".join(parent.cmdline())
-            return "case" if inner else "zygote"
-        return "worker" if parent is not None and parent.pid == controller else "other"
-    except psutil.NoSuchProcess:
-        return "gone"
 
 
 def one_run(rng: random.Random, cases: int) -> tuple[list[str], list[str]]:

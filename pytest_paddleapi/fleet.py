@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from .devices.host import HostDevice
-from .devices.model import Device, DeviceKind, paddle_names
+from .devices.model import Device, DeviceKind, DeviceReadingError, paddle_names
+from .devices.readings import patiently
 from .devices.registry import DeviceRegistry, PassedOver, default_registry
 from .devices.selection import DeviceOptionError, DeviceOptions, DevicePlan, plan_devices, select_kind
 
@@ -135,15 +136,35 @@ def build_fleet(
         registry = DeviceRegistry(kinds, list(registry.failed))
         passed = (PassedOver("nvidia", why_not),)
     selection = select_kind(registry, name, environ)
-    devices = selection.devices
+    devices, unusable = selection.devices, selection.unusable
     if selection.kind.name == "cpu":
         devices = (HostDevice(memory_limit),)
     elif memory_limit is not None:
         raise DeviceOptionError(
             "--paddleapi-memory-limit", f"it is about host memory, and cases run on {selection.kind.name} devices"
         )
-    plan = plan_devices(selection.kind, devices, options, cores=cores, unusable=selection.unusable)
-    return Fleet(plan, (*passed, *selection.passed_over), selection.unusable)
+    else:
+        devices, sick = _readable(devices)
+        unusable = (*unusable, *sick)
+        if not devices:
+            why = "; ".join(f"{device}: {text}" for device, text in sick)
+            raise DeviceOptionError("--paddleapi-device", f"no {selection.kind.name} device can be read: {why}")
+    plan = plan_devices(selection.kind, devices, options, cores=cores, unusable=unusable)
+    return Fleet(plan, (*passed, *selection.passed_over), unusable)
+
+
+def _readable(devices: Iterable[Device]) -> tuple[tuple[Device, ...], tuple[tuple[str, str], ...]]:
+    """Those whose memory can be read, and the others with the reason: without it, nothing can be promised there."""
+    good: list[Device] = []
+    bad: list[tuple[str, str]] = []
+    for device in devices:
+        try:
+            patiently(device.read)
+        except DeviceReadingError as exc:
+            bad.append((device.uuid, exc.why))
+        else:
+            good.append(device)
+    return tuple(good), tuple(bad)
 
 
 def devices_of(placement: Placement, memory_limit: int | None = None) -> tuple[Device, ...]:

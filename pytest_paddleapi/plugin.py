@@ -35,7 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(SessionHooks(start(config)), "paddleapi-session")
 
 
-@pytest.hookimpl(optionalhook=True)
+# First: xdist has one of its own, and which of the two was loaded later is chance.
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """``-n auto``: one worker per slot."""
     from .options import is_active

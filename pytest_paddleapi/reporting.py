@@ -25,6 +25,8 @@ class AttemptInfo:
     pid: int | None = None
     retired: str | None = None
     device_lost: bool = False
+    #: What its process holds of the device before any case, where that was looked at.
+    context_bytes: int | None = None
     stdout: str = ""
     stderr: str = ""
 
@@ -67,6 +69,7 @@ def make_report(item: CaseItem, result: CaseResult, info: AttemptInfo, start: fl
             "pid": info.pid,
             "retired": info.retired,
             "device_lost": info.device_lost,
+            "context_bytes": info.context_bytes,
         },
     )
     if outcome is not Outcome.RERUN:

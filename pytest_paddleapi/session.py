@@ -475,7 +475,15 @@ class PaddleApiSession:
             result, info = self._attempt(item, dispatch)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token
-        self._ended = Ended(result.verdict, result.needed_bytes, info.external, info.pid, info.retired)
+        self._ended = Ended(
+            result.verdict,
+            result.needed_bytes,
+            info.external,
+            info.pid,
+            info.retired,
+            info.device_lost,
+            info.context_bytes,
+        )
         return make_report(item, result, info, start, time.time())
 
     def _attempt(self, item: CaseItem, dispatch: Dispatch) -> tuple[CaseResult, AttemptInfo]:
@@ -485,9 +493,11 @@ class PaddleApiSession:
             self._supervisor.restart()
         try:
             if self._supervisor.prepare() and dispatch.lease_bytes and (why := self._unconfirmed()):
+                pid = self._supervisor.pid
+                context = self._confirmation.held(pid) if pid is not None else None
                 self._supervisor.suspend(undone=True)
                 result = CaseResult(dispatch.token, Verdict.DEFERRED, f"the slot was ready, but {why}")
-                return result, AttemptInfo(token=dispatch.token, attempt=dispatch.attempt)
+                return result, AttemptInfo(token=dispatch.token, attempt=dispatch.attempt, context_bytes=context)
             attempt = self._supervisor.run(
                 item.case.canonical,
                 dispatch.lease_bytes,
@@ -540,9 +550,11 @@ class PaddleApiSession:
             f"{self._capacity() / 2**30:.1f} GiB that {self._giver()} to one case"
         )
         path = nodeid.split("::", 1)[0]
+        api, _, arguments = case.name.partition("[")
         report = pytest.TestReport(
             nodeid=nodeid,
-            location=(path, None, case.name),
+            # As an item has it.
+            location=(path, None, f"{api}({arguments.removesuffix(']')})"),
             keywords={nodeid: 1},
             outcome="skipped",
             longrepr=(case.file, case.line, f"Skipped: {text}"),

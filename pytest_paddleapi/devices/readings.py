@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable, Mapping
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from .model import DeviceReadingTimeoutError
+from .model import DeviceLostError, DeviceReadingError, DeviceReadingTimeoutError
 
-__all__ = ["ABANDON_SECONDS", "PATIENCE_SECONDS", "TimedReader", "bracketed", "within"]
+__all__ = ["ABANDON_SECONDS", "PATIENCE_SECONDS", "TimedReader", "bracketed", "patiently", "within"]
 
 T = TypeVar("T")
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -28,6 +28,11 @@ PATIENCE_SECONDS = 1.0
 
 #: A call that has hung for so long is given up for good, and the next round tries with a new thread.
 ABANDON_SECONDS = 30.0
+
+#: Where nothing can begin without a reading, one that fails is tried again for this long.
+START_SECONDS = 5.0
+#: With a pause after each failure.
+_RETRY_PAUSE = 0.25
 
 #: Threads that may hang at once. More would only pile up in a driver that is not going to answer.
 MOST_HANGING = 3
@@ -135,6 +140,24 @@ class TimedReader:
 def _serve(queue: SimpleQueue[_Call | None]) -> None:
     while (call := queue.get()) is not None:
         call.run()
+
+
+def patiently(function: Callable[[], T], seconds: float = START_SECONDS) -> T:
+    """Call ``function``, which reads a device, until a reading succeeds; a driver may be busy for a moment.
+
+    Raises:
+        DeviceReadingError: none has, for so many seconds, or the driver says that the device is lost.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return function()
+        except DeviceLostError:
+            raise
+        except DeviceReadingError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(_RETRY_PAUSE)
 
 
 def within(seconds: float, what: str, function: Callable[[], T]) -> T:

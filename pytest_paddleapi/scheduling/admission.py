@@ -6,11 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..devices.model import Device
+from ..devices.model import Device, DeviceReadingError
+from ..devices.processes import identify, is_running
+from ..devices.readings import patiently
 from ..gpu_admission import (
     AdmissionRules,
     Granted,
     Group,
+    Lease,
     LeaseError,
     LeaseState,
     Ledger,
@@ -24,6 +27,9 @@ from ..gpu_admission import (
 )
 from .engine import Grant
 
+#: A context is taken for so much larger than one that was seen: the next may differ, and what preparing a device took
+#: beside it may come back late.
+_CONTEXT_FACTOR = 1.25
 #: Settling is looked at this often; its own rule wants samples a second apart.
 _SETTLE_EVERY = 0.5
 #: Where nothing is pending, the ledger is looked at this often.
@@ -56,13 +62,22 @@ class LedgerAdmission:
         self.ledger = Ledger(every.values(), folder=folder, rules=self.rules, label=label)
         self.policy = Policy(dict.fromkeys(self.groups, workers), self.rules)
         #: The most that one case can ever be given on each group, in bytes.
-        self.capacities = {name: self.ledger.usable(group.devices) for name, group in self.groups.items()}
+        try:
+            self.capacities = {
+                name: patiently(lambda of=group.devices: self.ledger.usable(of))  # type: ignore[misc]
+                for name, group in self.groups.items()
+            }
+        except DeviceReadingError:
+            self.ledger.close()
+            raise
         self._places: dict[str, Group] = {}
         self._pids: dict[str, int] = {}
+        #: What a process takes of each group for itself, as far as that is known.
+        self._contexts: dict[str, int] = {}
         #: Slots whose case has ended while the ledger still says that it is active.
         self._ended: set[str] = set()
         self._next_settle = self._next_look = 0.0
-        #: Why the ledger could not be written when it was last tried; "" where it could.
+        #: Why the ledger could not be written, or a device not be read, when it was last tried; "" where it could.
         self.trouble = ""
 
     def close(self) -> None:
@@ -104,22 +119,27 @@ class LedgerAdmission:
     def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
         """Promise memory, in one step with giving up the slot's last lease.
 
-        None also where the ledger cannot be written just now, which :attr:`trouble` tells.
+        None also where the ledger cannot be written, or a device not be read, just now; :attr:`trouble` tells.
         """
+        self.trouble = ""
         try:
             grant = self._reserve(slot, label, need, grown=grown)
         except (LedgerWriteError, LedgerBusyError) as exc:
             self.trouble = str(exc)
             self._ended.add(slot)  # whatever it was promised, no case runs under it
             return None
-        self.trouble = ""
         return grant
 
     def _reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
-        capacity = self.capacities.get(self._places[slot].name, 0)
-        size = min(need, capacity) if grown else need
+        group = self._places[slot].name
+        usable = self.capacities.get(group, 0)
+        # More would not be confirmed once the process has its context.
+        capacity = max(usable - self._contexts.get(group, 0), min(usable, self.rules.minimum_bytes))
+        size = min(need, capacity) if grown or need <= usable else need
         answer = self._ask(slot, label, size)
         if not isinstance(answer, Granted):
+            if answer.reason is not Refusal.MEMORY:
+                self.trouble = answer.text
             room = answer.available if answer.reason is Refusal.MEMORY else None
             if not grown or room is None or room < self.rules.minimum_bytes or not self._only(slot):
                 return None
@@ -128,6 +148,10 @@ class LedgerAdmission:
             if not isinstance(answer, Granted):
                 return None
             return Grant(room, True)
+        if answer.available < size + self._contexts.get(group, 0) and not self._has_process(slot, answer.lease):
+            # The process that is to be started would take what is missing then, and the lease not be confirmed.
+            self.ledger.release(slot)
+            return None
         pid = self._pids.get(slot)
         if pid is not None and (answer.lease.holder is None or answer.lease.holder.pid != pid):
             try:
@@ -136,6 +160,12 @@ class LedgerAdmission:
                 # The process died between two cases: until the next report the lease counts in full.
                 del self._pids[slot]
         return Grant(size, size >= capacity)
+
+    def _has_process(self, slot: str, lease: Lease) -> bool:
+        if lease.holder is not None and is_running(lease.holder):
+            return True
+        pid = self._pids.get(slot)
+        return pid is not None and identify(pid) is not None
 
     def _ask(self, slot: str, label: str, size: int) -> Granted | Refused:
         place = Slot(slot, self._places[slot])
@@ -193,6 +223,12 @@ class LedgerAdmission:
         self._pids.pop(slot, None)
         self.finished(slot, pid=None)
         self.flush()
+
+    def note_context(self, slot: str, nbytes: int) -> None:
+        """A process was ended because there was no room for its own needs beside its lease: leave it from now on."""
+        group = self._places[slot].name
+        self._contexts[group] = max(int(nbytes * _CONTEXT_FACTOR), self._contexts.get(group, 0))
+        self._pids.pop(slot, None)  # it was ended
 
     def succeeded(self, label: str, slot: str) -> None:
         """Raise the target, in time."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..devices.model import Device, DeviceError
+from ..devices.processes import identify
 from ..gpu_admission import AdmissionRules, LedgerError, still_fits
 
 
@@ -30,8 +31,24 @@ class Confirmation:
     def refusal(self) -> str:
         """Why the case must not run now; empty where it may."""
         try:
-            if self._devices is None:
-                self._devices = tuple(self._find())
-            return still_fits(self._devices, self._folder, rules=self._rules)
+            return still_fits(self._found(), self._folder, rules=self._rules)
         except (DeviceError, LedgerError) as exc:
             return str(exc)
+
+    def held(self, pid: int) -> int | None:
+        """Bytes of the worker's devices that the process has taken by getting ready, on the one where it has most.
+
+        None where nobody can tell.
+        """
+        holder = identify(pid)
+        if holder is None:
+            return None
+        try:
+            return max((device.read((holder,)).held.get(holder, 0) for device in self._found()), default=0) or None
+        except DeviceError:
+            return None
+
+    def _found(self) -> tuple[Device, ...]:
+        if self._devices is None:
+            self._devices = tuple(self._find())
+        return self._devices

@@ -26,6 +26,9 @@ EXTERNAL_KILL_LIMIT = 4
 WORKER_LOSSES_PER_CASE = 2
 #: Seconds for which a slot may run one case right after another under one lease; then memory is read again.
 LEASE_SECONDS = 0.1
+#: Where nothing runs on a group and nothing fits there for this long, its idle processes give back what they hold.
+#: Longer than the memory of an ended case takes to be seen back.
+GIVE_WAY_SECONDS = 3.0
 #: Several cases wait behind a slot's present one only where its last one took less than this, in seconds.
 QUICK_SECONDS = 0.02
 
@@ -78,6 +81,9 @@ class Admission(Protocol):
     def gone(self, slot: str) -> None:
         """The slot's process died, and its memory with it."""
 
+    def note_context(self, slot: str, nbytes: int) -> None:
+        """So much of the slot's devices a process takes for itself: no case can have that."""
+
     def succeeded(self, label: str, slot: str) -> None:
         """The memory that the case was given was enough, whatever its verdict."""
 
@@ -115,7 +121,8 @@ class Dispatch:
 @dataclass(frozen=True)
 class Ended:
     """What a slot reports of one attempt. ``external`` marks a kill that was nobody of ours; ``retired``
-    says why the slot can take no more cases, and ``device_lost`` that none on its devices can."""
+    says why the slot can take no more cases, and ``device_lost`` that none on its devices can. ``context_bytes``
+    is what its process held of the device, where that is why the lease was not confirmed."""
 
     verdict: Verdict
     needed_bytes: int | None = None
@@ -123,6 +130,7 @@ class Ended:
     pid: int | None = None
     retired: str | None = None
     device_lost: bool = False
+    context_bytes: int | None = None
 
 
 @dataclass
@@ -184,6 +192,9 @@ class Engine:
     _next_deep_look: dict[str, float] = field(default_factory=dict)
     #: How many slots run a case, by group.
     _running: Counter[str] = field(default_factory=Counter)
+    #: Since when nothing runs on a group although cases wait, by group.
+    _starved: dict[str, float] = field(default_factory=dict)
+    _giving_way: set[str] = field(default_factory=set)
 
     # Slots ----------------------------------------------------------------------------------
 
@@ -249,10 +260,18 @@ class Engine:
         self._stop_without_slots(why)
 
     def to_suspend(self) -> list[str]:
-        """Idle slots whose processes are to be ended, because the session is paused; each once."""
-        if not self.admission.paused:
+        """Idle slots whose processes are to be ended; each once.
+
+        The session is paused, or nothing fits on their devices as long as they hold a part of them.
+        """
+        paused = self.admission.paused
+        if not paused and not self._giving_way:
             return []
-        idle = [s for s, state in self._slots.items() if state.running is None and not state.suspended]
+        idle = [
+            s
+            for s, state in self._slots.items()
+            if state.running is None and not state.suspended and (paused or state.group in self._giving_way)
+        ]
         for slot in idle:
             self._slots[slot].suspended = True
             self.admission.gone(slot)
@@ -298,6 +317,13 @@ class Engine:
                 full.add(group)  # what does not fit on one slot of the group fits on none
             else:
                 started.append(dispatch)
+        self._note_starved(full, now)
+
+    def _note_starved(self, full: set[str], now: float) -> None:
+        """``full`` are the groups on which nothing more could start."""
+        starved = {group for group in full if not self._running[group]}
+        self._starved = {group: self._starved.get(group, now) for group in starved}
+        self._giving_way = {group for group, since in self._starved.items() if now - since >= GIVE_WAY_SECONDS}
 
     def follow_up(self, slot: str, now: float, depth: int = 1) -> Dispatch | None:
         """Choose a case that the slot may begin the moment the ones before have passed, under the same lease.
@@ -437,6 +463,8 @@ class Engine:
             self.queue.retry(case, now)
             return False
         if ended.verdict is Verdict.DEFERRED:
+            if ended.context_bytes and slot in self._slots:
+                self.admission.note_context(slot, ended.context_bytes)
             if ended.needed_bytes:
                 history.need = max(ended.needed_bytes, history.need or 0)
                 history.grown = True

@@ -300,6 +300,7 @@ def ended_from(data: dict[str, Any]) -> Ended:
         pid=data.get("pid"),
         retired=data.get("retired"),
         device_lost=bool(data.get("device_lost")),
+        context_bytes=data.get("context_bytes"),
     )
 
 

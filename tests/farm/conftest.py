@@ -10,6 +10,7 @@ import pytest
 
 from .build import FarmUnavailableError, build
 from .farm import Farm
+from .sessions import FarmSession, leftovers
 from .support import PaddleProcesses
 
 
@@ -62,3 +63,25 @@ def paddle(farm: Farm, _zygote: tuple[Farm, PaddleProcesses]) -> Iterator[Paddle
     _, processes = _zygote
     yield processes
     processes.end_children()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Any]:
+    """Starts a pytest session: ``start(farm, configs, *arguments, **more)``, as :class:`~.sessions.FarmSession`.
+
+    All of a test share a ledger. At the end of the test nothing may be left of them.
+    """
+    made: list[tuple[Farm, FarmSession]] = []
+
+    def start(farm: Farm, configs: list[str], *arguments: str, **more: Any) -> FarmSession:
+        folder = tmp_path / f"session{len(made)}"
+        session = FarmSession(farm, folder, configs, *arguments, ledger=tmp_path / "ledger", **more)
+        made.append((farm, session))
+        return session
+
+    yield start
+    for _, session in made:
+        if session.running:  # the test has failed
+            session.kill()
+    for farm in {id(farm): farm for farm, _ in made}.values():
+        assert leftovers(farm, [session for on, session in made if on is farm]) == []

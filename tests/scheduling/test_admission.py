@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import resource
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_paddleapi.devices.host import HostDevice
-from pytest_paddleapi.gpu_admission import GIB, LeaseState
+from pytest_paddleapi.devices.model import DeviceReadingError, Holder, MemoryReading
+from pytest_paddleapi.gpu_admission import GIB, AdmissionRules, LeaseState
 from pytest_paddleapi.scheduling.admission import LedgerAdmission
 
 
@@ -51,5 +54,63 @@ def test_a_full_disk_refuses_for_a_while_and_loses_nothing(tmp_path: Path) -> No
             admission.finished(slot, pid=None)
         admission.flush()
         assert {lease.state for lease in admission.ledger.leases} == {LeaseState.RELEASE_PENDING}
+    finally:
+        admission.close()
+
+
+@dataclass
+class Numbers:
+    """A device whose memory is numbers."""
+
+    total: int
+    used: int = 0
+    uuid: str = "GPU-0"
+    index: int = 0
+    model: str = "numbers"
+    free_needs_holders: bool = False
+    sick: bool = False
+
+    def read(self, holders: Sequence[Holder] = ()) -> MemoryReading:
+        if self.sick:
+            raise DeviceReadingError(self.uuid, "it is sick")
+        return MemoryReading(self.total, self.total - self.used, dict.fromkeys(holders, 0))
+
+
+def test_a_known_context_is_left_out_of_a_lease_of_the_whole_device(tmp_path: Path) -> None:
+    device = Numbers(100)
+    rules = AdmissionRules(reserve_bytes=10, reserve_fraction=0.0, minimum_bytes=1, margin_bytes=0)
+    admission = LedgerAdmission({"g": [device]}, workers=1, folder=tmp_path / "ledger", rules=rules)
+    admission.place("a", "g")
+    try:
+        grant = admission.reserve("a", "case", 88, grown=False)
+        assert grant is not None and (grant.nbytes, grant.whole_device) == (88, False)
+        device.used = 8  # the context, so that 82 are left
+        with subprocess.Popen(["sleep", "60"]) as process:
+            assert not admission.confirm("a", process.pid)
+            process.kill()
+        admission.finished("a", pid=None)
+        admission.note_context("a", 8)
+        # The process was ended, but its memory is not seen back: the next one's context would have no place.
+        assert admission.reserve("a", "case", 88, grown=False) is None
+        device.used = 0
+        grant = admission.reserve("a", "case", 88, grown=False)
+        assert grant is not None and (grant.nbytes, grant.whole_device) == (80, True)
+        device.used = 8
+        assert admission.confirm("a", os.getpid())
+    finally:
+        admission.close()
+
+
+def test_a_device_that_cannot_be_read_is_told_of_and_no_want_of_memory(tmp_path: Path) -> None:
+    device = Numbers(100 * GIB)
+    admission = LedgerAdmission({"g": [device]}, workers=1, folder=tmp_path / "ledger")
+    admission.place("a", "g")
+    try:
+        device.sick = True
+        assert admission.reserve("a", "case", GIB, grown=False) is None
+        assert "it is sick" in admission.trouble
+        device.sick = False
+        assert admission.reserve("a", "case", GIB, grown=False) is not None
+        assert admission.trouble == ""
     finally:
         admission.close()

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pytest_paddleapi.gpu_admission import Setback
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.engine import Dispatch, Ended, Engine, Grant
+from pytest_paddleapi.scheduling.engine import GIVE_WAY_SECONDS, Dispatch, Ended, Engine, Grant
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
 
@@ -426,3 +426,47 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
 TestEngineAgainstModel = EngineAgainstModel.TestCase
 TestEngineAgainstModel.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+
+
+class Contexts(Memory):
+    """A device of which each idle process holds a part, so that a large case waits for its neighbours to go."""
+
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+        self.held.setdefault("contexts", 5 * self.slots)
+        return super().reserve(slot, label, need, grown=grown)
+
+    def gone(self, slot: str) -> None:
+        super().gone(slot)
+        self.held["contexts"] -= 5
+
+
+def test_idle_processes_give_way_to_a_case_that_does_not_fit_beside_them() -> None:
+    engine = engine_for([95], Contexts(slots=2))
+    assert engine.poll(0.0) == []
+    assert engine.to_suspend() == []
+    assert engine.poll(GIVE_WAY_SECONDS) == []
+    assert engine.to_suspend() == ["gw0", "gw1"]
+    assert [dispatch.case for dispatch in engine.poll(GIVE_WAY_SECONDS + 0.5)] == [0]
+    assert engine.to_suspend() == []
+
+
+def test_idle_processes_stay_while_a_neighbour_runs() -> None:
+    engine = engine_for([60, 60])
+    (running,) = engine.poll(0.0)
+    assert engine.poll(10.0) == []
+    assert engine.to_suspend() == []
+    assert engine.settle("gw0", running.token, Ended(Verdict.PASS), 20.0)
+    assert [dispatch.case for dispatch in engine.poll(20.0)] == [1]
+
+
+def test_a_lease_that_a_context_undid_is_reported_to_admission() -> None:
+    noted: list[tuple[str, int]] = []
+
+    class Noting(Memory):
+        def note_context(self, slot: str, nbytes: int) -> None:
+            noted.append((slot, nbytes))
+
+    engine = engine_for([10], Noting())
+    (dispatch,) = engine.poll(0.0)
+    assert not engine.settle("gw0", dispatch.token, Ended(Verdict.DEFERRED, context_bytes=7), 1.0)
+    assert noted == [("gw0", 7)]
