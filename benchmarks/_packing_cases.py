@@ -108,11 +108,11 @@ def _endless(lines: Sequence[Line], seed: int) -> Iterator[Line]:
 class Bounds:
     """Seconds below which no schedule can end, whatever it knows.
 
-    ``slots``: every slot runs cases from the moment at which its process can be ready. ``memory``: every byte of every
-    device is in use all the time from the first possible moment. ``longest``: the longest case, after a start.
-``leases`` holds for those only who keep to the leases: a case takes its lease from the start on and its peak until
-    it is back; and of cases of which no two go together (the peak of each and the lease of any other are more than a
-    device can give) one starts on a device when the memory of the last is back.
+        ``slots``: every slot runs cases from the moment at which its process can be ready. ``memory``: every byte of every
+        device is in use all the time from the first possible moment. ``longest``: the longest case, after a start.
+    ``leases`` holds for those only who keep to the leases: a case takes its lease from the start on and its peak until
+        it is back; and of cases of which no two go together (the peak of each and the lease of any other are more than a
+        device can give) one starts on a device when the memory of the last is back.
     """
 
     slots: float
@@ -131,7 +131,9 @@ class Bounds:
         return max(("slots", "memory", "longest"), key=lambda name: float(getattr(self, name)))
 
 
-def bounds_of(cases: Sequence[SimulatedCase], needs: Sequence[int], devices: int, workers: int, total: int, usable: int) -> Bounds:
+def bounds_of(
+    cases: Sequence[SimulatedCase], needs: Sequence[int], devices: int, workers: int, total: int, usable: int
+) -> Bounds:
     """The bounds for ``cases``, which need leases of ``needs`` bytes, on devices of ``total`` bytes."""
     first = LOAD_SECONDS + PREPARE_SECONDS
     work = sum(case.seconds for case in cases)

@@ -114,9 +114,7 @@ class SimulatedAdmission:
         uuid = self._places[slot]
         leases = self.leases[uuid]
         self._holders[slot] = holder
-        leases[slot] = msgspec.structs.replace(
-            leases[slot], holder=holder, baseline=(self.devices[uuid].held[holder],)
-        )
+        leases[slot] = msgspec.structs.replace(leases[slot], holder=holder, baseline=(self.devices[uuid].held[holder],))
         if self.room(uuid, list(leases.values())) >= 0:
             return True
         self._pend(slot)

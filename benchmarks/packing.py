@@ -132,7 +132,9 @@ def row_of(
 
 def settings_of(args: argparse.Namespace) -> Iterator[tuple[str, Setting]]:
     """Every policy that was asked for."""
-    base = Setting(args.devices, int(args.gib * GIB), 1, 0, AdmissionRules(**args.rules), foreign=args.foreign, tick=args.tick)
+    base = Setting(
+        args.devices, int(args.gib * GIB), 1, 0, AdmissionRules(**args.rules), foreign=args.foreign, tick=args.tick
+    )
     peer = replace(base, rules=AdmissionRules(), admission=FullLeases, by_inputs=True)
     every = {"ours": base, "peer": peer}
     for policy in args.policies:
