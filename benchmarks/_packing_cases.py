@@ -7,8 +7,8 @@ sum of the sizes of the inputs.
 measured; 0.5 % lie between 0.36 and 0.8, where a lease of estimate x 1.25 is too small; the rest is log-normal to both
 sides of the median, up to 7.5.
 
-**Seconds** = 20 ms (launch, messages) + bytes moved / 1 TB/s; a case moves its true peak 4 times (forward, backward, both
-frameworks), 20 times where the operator computes much on each byte (products, convolutions, attention).
+**Seconds** = 20 ms (launch, messages) + bytes moved / 1 TB/s; a case moves its true peak 4 times (forward, backward,
+both frameworks), 20 times where the operator computes much on each byte (products, convolutions, attention).
 
 **Memory** is taken in equal steps over the run; it is given back 0.2 to 3 s after the end of the case, because the
 frameworks' caching allocators are off and the driver takes its time.
@@ -108,11 +108,12 @@ def _endless(lines: Sequence[Line], seed: int) -> Iterator[Line]:
 class Bounds:
     """Seconds below which no schedule can end, whatever it knows.
 
-        ``slots``: every slot runs cases from the moment at which its process can be ready. ``memory``: every byte of every
-        device is in use all the time from the first possible moment. ``longest``: the longest case, after a start.
+    ``slots``: every slot runs cases from the moment at which its process can be ready. ``memory``: every byte of
+    every device is in use all the time from the first possible moment. ``longest``: the longest case, after a start.
+
     ``leases`` holds for those only who keep to the leases: a case takes its lease from the start on and its peak until
-        it is back; and of cases of which no two go together (the peak of each and the lease of any other are more than a
-        device can give) one starts on a device when the memory of the last is back.
+    that is back; and of cases of which no two go together (the peak of each and the lease of any other are more than
+    a device can give) one starts on a device when the memory of the last is back.
     """
 
     slots: float

@@ -9,7 +9,7 @@ from _packing_cases import GIB
 
 from pytest_paddleapi.devices.model import Holder, MemoryReading
 
-#: Foreign processes: on which part of the devices, how long between two, how long each stays, and what it takes at most.
+#: Foreign processes: on which part of the devices, seconds between two, how long each stays, and its most bytes.
 FOREIGN_SHARE, FOREIGN_PAUSE, FOREIGN_STAY, FOREIGN_BYTES = 0.25, 240.0, (60.0, 300.0), 20 * GIB
 
 

@@ -1,4 +1,4 @@
-"""Which waiting cases are worth asking memory for, in one round of the engine.
+"""Which waiting cases are worth asking memory for.
 
 A case that needs as much as one that was just refused is refused too. So of the waiting cases, in their order, only
 those matter which need less than every one before them. They are the same for every slot, and are found once.
@@ -19,7 +19,7 @@ class Candidate(NamedTuple):
 
 
 class Candidates:
-    """The waiting cases of one round, read from ``offers`` no further than somebody looks.
+    """The waiting cases, as long as none comes in between, read from ``offers`` no further than somebody looks.
 
     Args:
         offers: the waiting cases, best first. One may be taken out while others are looked at.
@@ -49,19 +49,30 @@ class Candidates:
 
     def take(self, number: int) -> None:
         """The ``number``-th of those that matter waits no more: what it hid may matter now."""
-        place = self._steps[number]
-        del self._steps[number:]  # they are found again, without being read again
+        place = self._steps.pop(number)
         self._read[place] = None
-        self._searched = place + 1
         self._taken += 1
+        end = self._steps[number] if number < len(self._steps) else self._searched
+        below = self._below(number)
+        for hidden in range(place + 1, end):
+            # It needs no less than the one that is taken, and so more than those that matter behind it.
+            found = self._read[hidden]
+            if found is not None and (below is None or found.need < below):
+                self._steps.insert(number, hidden)
+                number += 1
+                below = found.need
+
+    def _below(self, number: int) -> int | None:
+        """The least that one of the first ``number`` of those that matter needs."""
+        read = self._read
+        return min((found.need for place in self._steps[:number] if (found := read[place]) is not None), default=None)
 
     def _find(self, window: int) -> bool:
-        read = self._read
-        below = min((found.need for place in self._steps if (found := read[place]) is not None), default=None)
-        while self._searched < len(read) or self._read_on(window, below):
+        below = self._below(len(self._steps))
+        while self._searched < len(self._read) or self._read_on(window, below):
             place = self._searched
             self._searched += 1
-            found = read[place]
+            found = self._read[place]
             if found is not None and (below is None or found.need < below or found.grown):
                 self._steps.append(place)
                 return True

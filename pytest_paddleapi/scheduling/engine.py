@@ -193,9 +193,11 @@ class Engine:
     _idle: dict[str, dict[str, None]] = field(default_factory=dict)
     _open: dict[str, None] = field(default_factory=dict)
     _next_look: float = 0.0
-    #: Admission bytes of cases that were passed over. Estimates may get better: they are forgotten now and then.
-    _needs: dict[int, int] = field(default_factory=dict)
-    _next_forgetting: float = 0.0
+    #: Kept while no case comes in between, as of which change of the queue. Estimates may get better: it is made anew
+    #: now and then.
+    _candidates: Candidates | None = None
+    _candidates_change: int = 0
+    _candidates_until: float = 0.0
     _added: int = 0
 
     # Slots ----------------------------------------------------------------------------------
@@ -272,6 +274,7 @@ class Engine:
             return
         self.quarantined[group] = why
         self.admission.drop_group(group)
+        self._candidates = None  # what only fitted there fits nowhere now
         for slot in [s for s, state in self._slots.items() if state.group == group and state.running is None]:
             self._remove(slot)
         self._stop_without_slots(why)
@@ -309,14 +312,13 @@ class Engine:
         if now >= self._next_look:
             self._next_look = now + LOOK_AGAIN
             self._open.update((group, None) for group, idle in self._idle.items() if idle)
-        if now >= self._next_forgetting:
-            self._next_forgetting = now + DEEP_LOOK_EVERY
-            self._needs.clear()
+        candidates = self._find_candidates(now)
+        if not self.queue.ready:
+            return
         allowed = None if slots is None else set(slots)
         heap = [entry for group in list(self._open) if (entry := self._entry(group, allowed))]
         heapq.heapify(heap)
-        candidates = Candidates(self.queue.offers(now), self.queue.ahead, self._look, self.admission.need(0))
-        while heap and len(self.queue):
+        while heap and self.queue.ready:
             slot = heapq.heappop(heap)[-1]
             group = self._slots[slot].group
             if self._running[group] >= self.admission.target(group):
@@ -330,6 +332,15 @@ class Engine:
             entry = self._entry(group, allowed)
             if entry is not None:
                 heapq.heappush(heap, entry)
+
+    def _find_candidates(self, now: float) -> Candidates:
+        offers = self.queue.offers(now)
+        found = self._candidates
+        if found is None or now >= self._candidates_until or self.queue.changes != self._candidates_change:
+            self._candidates_until = now + DEEP_LOOK_EVERY
+            self._candidates_change = self.queue.changes
+            found = self._candidates = Candidates(offers, self.queue.ahead, self._look, self.admission.need(0))
+        return found
 
     def _entry(self, group: str, allowed: set[str] | None) -> tuple[int, int, int, str] | None:
         """The group's best idle slot, with what it is sorted by; None if it has none."""
@@ -363,7 +374,8 @@ class Engine:
             need = self.admission.need(self.estimate(case))
             if case in self._histories or not need <= lease.lease_bytes <= 2 * need:
                 break
-            self._take(case)
+            self.queue.take(case)
+            self._candidates = None
             self._tokens += 1
             after = (state.following[-1] if state.following else lease).token
             following = Dispatch(slot, case, self._tokens, 1, lease.lease_bytes, False, False, after=after)
@@ -392,7 +404,7 @@ class Engine:
             grant = self.admission.reserve(slot, self.label(candidate.case), candidate.need, grown=candidate.grown)
             if grant is not None:
                 candidates.take(number)
-                self._take(candidate.case)
+                self.queue.take(candidate.case)
                 self._slots[slot].granted = self._slots[slot].begun = now
                 return self._dispatch(slot, candidate.case, grant, restart=self.admission.wants_restart(slot))
             number += 1
@@ -402,18 +414,12 @@ class Engine:
         history = self._histories.get(case)
         if history is not None and history.need:
             return Candidate(case, history.need, history.grown)
-        need = self._needs.get(case)
-        if need is None:
-            need = self._needs[case] = self.admission.need(self.estimate(case))
+        need = self.admission.need(self.estimate(case))
         if self.admission.is_oversize(need):
-            self._take(case)
+            self.queue.take(case)
             self.oversize.append((case, need))
             return None
         return Candidate(case, need, False)
-
-    def _take(self, case: int) -> None:
-        self.queue.take(case)
-        self._needs.pop(case, None)
 
     def _dispatch(self, slot: str, case: int, grant: Grant, *, restart: bool) -> Dispatch:
         history = self._history(case)

@@ -27,9 +27,16 @@ class CaseQueue:
         self._front: dict[int, None] = {}
         self._due: dict[int, None] = {}
         self._serial = 0
+        #: Goes up when a case is offered that was not before.
+        self.changes = 0
 
     def __len__(self) -> int:
-        return len(self._fresh) - self._head - len(self._taken) + len(self._retries) + self.ahead
+        return self.ready + len(self._retries)
+
+    @property
+    def ready(self) -> int:
+        """How many wait for nothing but memory; a retry does so since the first look after its delay."""
+        return len(self._fresh) - self._head - len(self._taken) + self.ahead
 
     @property
     def ahead(self) -> int:
@@ -42,6 +49,7 @@ class CaseQueue:
         Raises:
             ValueError: one does not.
         """
+        self.changes += 1
         for case in cases:
             if self._fresh and case <= self._fresh[-1]:
                 raise ValueError(f"case {case} comes before one that the queue has")
@@ -55,6 +63,7 @@ class CaseQueue:
     def put_back(self, case: int) -> None:
         """Undo :meth:`take`: the case is offered next."""
         self._front[case] = None
+        self.changes += 1
 
     def candidates(self, now: float, limit: int, skip: int = 0) -> list[int]:
         """Up to ``limit`` cases that may run now, best first, after passing over ``skip`` of them."""
@@ -64,6 +73,7 @@ class CaseQueue:
         """Every case that may run now, best first. What is offered may be taken while others are looked at."""
         while self._retries and self._retries[0][0] <= now:
             self._due[heapq.heappop(self._retries)[2]] = None
+            self.changes += 1
         return self._offers()
 
     def _offers(self) -> Iterator[int]:
