@@ -129,14 +129,14 @@ class Simulation:
 
     def _poll(self) -> None:
         dispatches = self.engine.poll(self.now)
+        if self.setting.audit:
+            for uuid in {self._slots[dispatch.slot].device.uuid for dispatch in dispatches}:
+                self._audit(uuid)
         for dispatch in dispatches:
             self._dispatch(dispatch)
         for case, _ in self.engine.oversize:
             self._decide(case, Verdict.OVERSIZE)
         self.engine.oversize.clear()
-        if self.setting.audit:
-            for uuid in {self._slots[dispatch.slot].device.uuid for dispatch in dispatches}:
-                self._audit(uuid)
 
     def _audit(self, uuid: str) -> None:
         """Not by the functions under test: what running cases may still take, beside what is used."""

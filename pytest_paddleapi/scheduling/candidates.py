@@ -50,17 +50,27 @@ class Candidates:
     def take(self, number: int) -> None:
         """The ``number``-th of those that matter waits no more: what it hid may matter now."""
         place = self._steps.pop(number)
-        self._read[place] = None
+        taken, self._read[place] = self._read[place], None
+        assert taken is not None
         self._taken += 1
-        end = self._steps[number] if number < len(self._steps) else self._searched
-        below = self._below(number)
-        for hidden in range(place + 1, end):
-            # It needs no less than the one that is taken, and so more than those that matter behind it.
-            found = self._read[hidden]
-            if found is not None and (below is None or found.need < below):
-                self._steps.insert(number, hidden)
-                number += 1
-                below = found.need
+        # It hid none behind the next one that needs less; those between that matter anyway have grown.
+        last, end = number, self._searched
+        for last in range(number, len(self._steps) + 1):
+            end = self._steps[last] if last < len(self._steps) else self._searched
+            found = self._read[end] if last < len(self._steps) else None
+            if found is not None and found.need < taken.need:
+                break
+        self._steps[number:last] = self._matter(place + 1, end, self._below(number))
+
+    def _matter(self, begin: int, end: int, below: int | None) -> list[int]:
+        """Places from ``begin`` to before ``end`` of those that matter behind one that needs ``below``."""
+        places: list[int] = []
+        for place in range(begin, end):
+            found = self._read[place]
+            if found is not None and (below is None or found.need < below or found.grown):
+                places.append(place)
+                below = found.need if below is None else min(below, found.need)
+        return places
 
     def _below(self, number: int) -> int | None:
         """The least that one of the first ``number`` of those that matter needs."""

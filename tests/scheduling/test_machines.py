@@ -309,6 +309,81 @@ class FleetMachine(RuleBasedStateMachine):
 TestFleet = FleetMachine.TestCase
 TestFleet.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
 
+
+class QueueMachine(RuleBasedStateMachine):
+    """The order in which cases are offered, against a plain list, whatever is taken, put back and added between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.queue = CaseQueue(range(20))
+        self.added = 20
+        self.front: list[int] = []
+        self.due: list[int] = []
+        self.fresh = list(range(20))
+        #: When, in which order, and which case.
+        self.delayed: list[tuple[float, int, int]] = []
+        self.out: list[int] = []
+
+    @rule(place=st.integers(0, 80), many=st.integers(1, 12))
+    def takes_some_while_looking(self, place: int, many: int) -> None:
+        self.become_due()
+        expected = [*self.front, *self.due, *self.fresh]
+        for position, case in enumerate(self.queue.offers(self.now)):
+            assert case == expected[position]
+            if place <= position < place + many:
+                self.queue.take(case)
+                self.out.append(case)
+                for part in (self.front, self.due, self.fresh):
+                    if case in part:
+                        part.remove(case)
+
+    def become_due(self) -> None:
+        ready = sorted(entry for entry in self.delayed if entry[0] <= self.now)
+        self.due += [case for _, _, case in ready]
+        self.delayed = [entry for entry in self.delayed if entry not in ready]
+
+    @precondition(lambda self: self.out)
+    @rule()
+    def puts_back(self) -> None:
+        case = self.out.pop()
+        self.queue.put_back(case)
+        self.front.insert(0, case)
+
+    @precondition(lambda self: self.out)
+    @rule(delay=st.sampled_from([0.0, 1.0, 5.0]))
+    def retries(self, delay: float) -> None:
+        case = self.out.pop(0)
+        self.queue.retry(case, self.now + delay)
+        self.delayed.append((self.now + delay, self.added, case))
+        self.added += 1
+
+    @rule(count=st.integers(1, 5))
+    def adds(self, count: int) -> None:
+        first = max([*self.fresh, *self.out, *self.front, *self.due, *(case for _, _, case in self.delayed)]) + 1
+        self.queue.extend(range(first, first + count))
+        self.fresh += range(first, first + count)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @invariant()
+    def offers_as_the_model_says(self) -> None:
+        before = self.queue.changes
+        self.become_due()
+        assert self.queue.candidates(self.now, 999) == [*self.front, *self.due, *self.fresh]
+        assert self.queue.ready == len(self.front) + len(self.due) + len(self.fresh)
+        assert self.queue.ahead == len(self.front) + len(self.due)
+        assert len(self.queue) == self.queue.ready + len(self.delayed)
+        assert self.queue.changes >= before
+        case = self.queue.next_retry()
+        assert case == min((when for when, _, _ in self.delayed), default=None)
+
+
+TestQueue = QueueMachine.TestCase
+TestQueue.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
 S = SlotState
 #: Where a process is on its way to a case, a case's way back, and what may end it at any time.
 FORWARD = {
