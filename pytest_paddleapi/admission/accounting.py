@@ -6,10 +6,11 @@ process does not hold *yet*; the whole of it would count the held part twice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from ..devices.model import Holder, MemoryReading
-from .records import Lease
+from .records import Lease, LeaseState
 from .rules import AdmissionRules
 
 __all__ = ["holders_on", "promised", "room", "room_at_least", "unrealised"]
@@ -46,8 +47,15 @@ def room_at_least(device: str, reading: MemoryReading, leases: Iterable[Lease], 
 
 def room(device: str, reading: MemoryReading, leases: Iterable[Lease], rules: AdmissionRules) -> int:
     """Bytes of ``device`` that are free, not reserved and not promised to anybody; below 0 if over-promised."""
-    claims = sum(unrealised(lease, device, reading) for lease in leases if device in lease.devices)
-    return reading.free - rules.reserve_of(reading.total) - claims
+    claims = [
+        unrealised(lease, device, reading)
+        for lease in leases
+        if device in lease.devices and (rules.count_ended or lease.state is LeaseState.ACTIVE)
+    ]
+    reserve = rules.reserve_of(reading.total)
+    if len(claims) <= 1:
+        reserve = math.ceil(reserve * rules.lone_reserve)
+    return reading.free - reserve - sum(claims)
 
 
 def holders_on(device: str, leases: Iterable[Lease]) -> tuple[Holder, ...]:

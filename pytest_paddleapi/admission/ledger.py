@@ -186,6 +186,7 @@ class Ledger:
                 old = self._set(draft, old, state=LeaseState.RELEASE_PENDING)
             if old is not None and old.state is not LeaseState.RELEASE_PENDING:
                 raise LeaseError(f"slot {slot.name} still runs {old.case!r}; finish its lease first")
+            reuse = reuse and self.rules.inherit_held
             inherited = old if reuse and old is not None and old.devices == slot.group.devices else None
             return self._admit(draft, slot, case, size, inherited)
 

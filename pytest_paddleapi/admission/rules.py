@@ -26,6 +26,9 @@ class AdmissionRules:
     reserve_bytes: int = 2 * GIB
     #: The same as a part of the device: fragmentation grows with the device.
     reserve_fraction: float = 0.05
+    #: How much of the reserve stays where only one lease is on a device. The contexts of the slots' own idle processes
+    #: are in use then, as nothing else of theirs is, and with 1 a case near the device's limit can never start.
+    lone_reserve: float = 1.0
     #: No lease is smaller: contexts and library workspaces alone take hundreds of MiB.
     minimum_bytes: int = 1 * GIB
     #: Added to an estimate, for what it cannot know: workspaces, the comparison's temporaries.
@@ -36,6 +39,12 @@ class AdmissionRules:
     first_target: int = 1
     #: One success may be luck (a tiny case); two in a row raise the target.
     successes_to_raise: int = 2
+    #: An ended case's lease counts until its memory is seen back. False: only what is still in use counts, which the
+    #: device's free memory lacks anyway; an ended case takes no more.
+    count_ended: bool = True
+    #: What a process still holds of its last case counts towards the lease of its next one: true where it is an
+    #: allocator's cache, which the next case is given. False: it is on its way back to the device.
+    inherit_held: bool = True
     #: A driver gives memory back some time after the process let go of it. Samples closer together see no change
     #: because nothing has happened yet.
     settle_seconds: float = 1.0
@@ -65,6 +74,8 @@ class AdmissionRules:
             raise ValueError(
                 f"AdmissionRules.reserve_fraction is {self.reserve_fraction}; a part of a device is below 1"
             )
+        if self.lone_reserve > 1:
+            raise ValueError(f"AdmissionRules.lone_reserve is {self.lone_reserve}; it is a part of the reserve")
         if self.margin_factor < 1:
             raise ValueError(
                 f"AdmissionRules.margin_factor is {self.margin_factor}; a lease below the estimate is no lease"

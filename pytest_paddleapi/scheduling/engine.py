@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Protocol
 
 from ..gpu_admission import Setback
 from ..results.verdicts import Verdict
+from .candidates import Candidate, Candidates
 from .queue import CaseQueue
 
 #: Candidates looked at for one slot in every round, and how many more at most every DEEP_LOOK_EVERY s.
 FIRST_WINDOW, FIRST_WINDOW_PER_SLOT = 64, 32
+#: More slots than this see no more cases: with thousands of them the look would cost more than it finds.
+MOST_FIRST_WINDOW = 2048
 DEEP_WINDOW, DEEP_LOOK_EVERY = 8192, 5.0
+#: Where nothing fitted on a group, it is asked again this many seconds later, or when something ends there.
+LOOK_AGAIN = 0.1
 #: The fourth external kill of a session says that the machine is not safe to run on.
 EXTERNAL_KILL_LIMIT = 4
 #: A case may take its worker down once more before it is reported.
@@ -145,6 +149,8 @@ class _History:
 @dataclass
 class _Slot:
     group: str = ""
+    #: How many were added before it.
+    place: int = 0
     running: Dispatch | None = None
     #: Its process was ended for a pause; the next case starts a new one.
     suspended: bool = False
@@ -190,9 +196,23 @@ class Engine:
     _external_kills: int = 0
     _idle_losses: int = 0
     _next_deep_look: dict[str, float] = field(default_factory=dict)
-    #: How many slots run a case, by group.
+    #: How many slots run a case, by group, and in all.
     _running: Counter[str] = field(default_factory=Counter)
-    #: Since when nothing runs on a group although cases wait, by group.
+    _busy: int = 0
+    #: Slots that run nothing, by group; and the groups that are worth a look: they have such a slot, and nothing was
+    #: refused to them since the last one.
+    _idle: dict[str, dict[str, None]] = field(default_factory=dict)
+    _open: dict[str, None] = field(default_factory=dict)
+    _next_look: float = 0.0
+    #: Kept while no case comes in between, as of which change of the queue. Estimates may get better: it is made anew
+    #: now and then.
+    _candidates: Candidates | None = None
+    _candidates_change: int = 0
+    _candidates_until: float = 0.0
+    _added: int = 0
+    #: Some case that was looked at has no estimate yet.
+    _unready: bool = False
+    #: Since when nothing runs on a group although cases were refused there, by group.
     _starved: dict[str, float] = field(default_factory=dict)
     _giving_way: set[str] = field(default_factory=set)
 
@@ -201,19 +221,21 @@ class Engine:
     def add_slot(self, slot: str, group: str = "") -> None:
         """A slot that can take cases from now on, on this group of devices; not if that is quarantined."""
         if group not in self.quarantined and slot not in self._slots:
-            self._slots[slot] = _Slot(group)
+            self._slots[slot] = _Slot(group, self._added)
+            self._added += 1
             self.admission.place(slot, group)
+            self._note_idle(slot, group)
 
     def drop_slot(self, slot: str, now: float) -> int | None:
         """The slot is gone, with its process. Returns a case that must be reported as lost for good.
 
         The case that it ran goes back to the queue, once.
         """
-        state = self._slots.pop(slot, None)
+        state = self._slots.get(slot)
         if state is None:
             return None
-        self.admission.gone(slot)
-        dispatch = self._end(state)
+        dispatch = self._end(slot, state)
+        self._remove(slot)
         self._put_back(state.following)
         if dispatch is None:
             self._idle_losses += 1
@@ -239,14 +261,28 @@ class Engine:
     @property
     def busy(self) -> int:
         """How many slots run a case."""
-        return self._running.total()
+        return self._busy
 
-    def _end(self, state: _Slot) -> Dispatch | None:
+    def _note_idle(self, slot: str, group: str) -> None:
+        self._idle.setdefault(group, {})[slot] = None
+        self._open[group] = None
+
+    def _end(self, slot: str, state: _Slot) -> Dispatch | None:
         """The slot runs nothing any more; what it ran."""
         dispatch, state.running = state.running, None
         if dispatch is not None:
             self._running[state.group] -= 1
+            self._busy -= 1
+            self._note_idle(slot, state.group)
         return dispatch
+
+    def _remove(self, slot: str) -> str:
+        """Forget a slot that runs nothing; its group."""
+        group = self._slots.pop(slot).group
+        del self._idle[group][slot]
+        self._open[group] = None  # its neighbours may get its memory
+        self.admission.gone(slot)
+        return group
 
     def quarantine(self, group: str, why: str) -> None:
         """Use no slot of this group any more; those that are busy may end their cases."""
@@ -254,9 +290,9 @@ class Engine:
             return
         self.quarantined[group] = why
         self.admission.drop_group(group)
+        self._candidates = None  # what only fitted there fits nowhere now
         for slot in [s for s, state in self._slots.items() if state.group == group and state.running is None]:
-            del self._slots[slot]
-            self.admission.gone(slot)
+            self._remove(slot)
         self._stop_without_slots(why)
 
     def to_suspend(self) -> list[str]:
@@ -290,40 +326,63 @@ class Engine:
         started: list[Dispatch] = []
         if self.stop_reason is None:
             if not self.admission.paused:
-                self._fill(self._slots if free is None else free, now, started)
+                self._fill(free, now, started)
             self._watch_pressure(now)
         self.admission.flush()
         return started
 
-    def _fill(self, slots: Iterable[str], now: float, started: list[Dispatch]) -> None:
+    def _fill(self, slots: list[str] | None, now: float, started: list[Dispatch]) -> None:
         """Start what fits: the least busy group first, and in it the slot with the fewest failures."""
-        idle = [
-            (self._running[state.group], state.failures, place, slot)
-            for place, slot in enumerate(slots)
-            if (state := self._slots.get(slot)) and state.running is None and state.group not in self.quarantined
-        ]
-        heapq.heapify(idle)
-        full: set[str] = set()
-        while idle and len(self.queue):
-            running, failures, place, slot = heapq.heappop(idle)
+        if now >= self._next_look or self._unready:
+            self._next_look = now + LOOK_AGAIN
+            self._open.update((group, None) for group, idle in self._idle.items() if idle)
+        candidates = self._find_candidates(now)
+        if not self.queue.ready:
+            self._starved.clear()
+            self._giving_way.clear()
+            return
+        allowed = None if slots is None else set(slots)
+        heap = [entry for group in list(self._open) if (entry := self._entry(group, allowed))]
+        heapq.heapify(heap)
+        while heap and self.queue.ready:
+            slot = heapq.heappop(heap)[-1]
             group = self._slots[slot].group
-            if group in full or self._running[group] >= self.admission.target(group):
+            if self._running[group] >= self.admission.target(group):
+                self._open.pop(group)
                 continue
-            if self._running[group] > running:  # a neighbour has started meanwhile
-                heapq.heappush(idle, (self._running[group], failures, place, slot))
-                continue
-            dispatch = self._start(slot, now)
+            dispatch = self._start(slot, candidates, now)
             if dispatch is None:
-                full.add(group)  # what does not fit on one slot of the group fits on none
-            else:
-                started.append(dispatch)
-        self._note_starved(full, now)
-
-    def _note_starved(self, full: set[str], now: float) -> None:
-        """``full`` are the groups on which nothing more could start."""
-        starved = {group for group in full if not self._running[group]}
-        self._starved = {group: self._starved.get(group, now) for group in starved}
+                self._open.pop(group)  # what does not fit on one slot of the group fits on none
+                continue
+            started.append(dispatch)
+            entry = self._entry(group, allowed)
+            if entry is not None:
+                heapq.heappush(heap, entry)
+        self._starved = {group: since for group, since in self._starved.items() if not self._running[group]}
         self._giving_way = {group for group, since in self._starved.items() if now - since >= GIVE_WAY_SECONDS}
+
+    def _find_candidates(self, now: float) -> Candidates:
+        offers = self.queue.offers(now)
+        found = self._candidates
+        stale = now >= self._candidates_until or self.queue.changes != self._candidates_change
+        if found is None or stale or self._unready:
+            self._unready = False
+            self._candidates_until = now + DEEP_LOOK_EVERY
+            self._candidates_change = self.queue.changes
+            found = self._candidates = Candidates(offers, self.queue.ahead, self._look, self.admission.need(0))
+        return found
+
+    def _entry(self, group: str, allowed: set[str] | None) -> tuple[int, int, int, str] | None:
+        """The group's best idle slot, with what it is sorted by; None if it has none."""
+        idle = self._idle[group]
+        if not idle or group in self.quarantined:
+            self._open.pop(group)
+            return None
+        states = self._slots
+        best = min(
+            ((states[s].failures, states[s].place, s) for s in idle if allowed is None or s in allowed), default=None
+        )
+        return None if best is None else (self._running[group], *best)
 
     def follow_up(self, slot: str, now: float, depth: int = 1) -> Dispatch | None:
         """Choose a case that the slot may begin the moment the ones before have passed, under the same lease.
@@ -349,6 +408,7 @@ class Engine:
             if not need <= lease.lease_bytes <= 2 * need:
                 break
             self.queue.take(case)
+            self._candidates = None
             self._tokens += 1
             after = (state.following[-1] if state.following else lease).token
             following = Dispatch(slot, case, self._tokens, 1, lease.lease_bytes, False, False, after=after)
@@ -360,46 +420,46 @@ class Engine:
         while following:
             self.queue.put_back(following.pop().case)
 
-    def _start(self, slot: str, now: float) -> Dispatch | None:
-        window = max(FIRST_WINDOW, FIRST_WINDOW_PER_SLOT * len(self._slots))
+    def _start(self, slot: str, candidates: Candidates, now: float) -> Dispatch | None:
+        window = min(MOST_FIRST_WINDOW, max(FIRST_WINDOW, FIRST_WINDOW_PER_SLOT * len(self._slots)))
         group = self._slots[slot].group
-        offers = self.queue.offers(now)
-        found, refused = self._search(slot, islice(offers, window), None, now)
-        if found is None and refused is not None and now >= self._next_deep_look.get(group, 0.0):
-            self._next_deep_look[group] = now + DEEP_LOOK_EVERY
-            found, refused = self._search(slot, islice(offers, DEEP_WINDOW), refused, now)
-        return found
+        deep = False
+        number = 0
+        while True:
+            candidate = candidates.step(number, window)
+            if candidate is None:
+                if deep or number == 0 or now < self._next_deep_look.get(group, 0.0):
+                    if number and not self._running[group]:
+                        self._starved.setdefault(group, now)
+                    return None
+                self._next_deep_look[group] = now + DEEP_LOOK_EVERY
+                deep = True
+                window += DEEP_WINDOW
+                continue
+            grant = self.admission.reserve(slot, self.label(candidate.case), candidate.need, grown=candidate.grown)
+            if grant is not None:
+                candidates.take(number)
+                self.queue.take(candidate.case)
+                self._slots[slot].granted = self._slots[slot].begun = now
+                return self._dispatch(slot, candidate.case, grant, restart=self.admission.wants_restart(slot))
+            number += 1
 
-    def _search(
-        self, slot: str, candidates: Iterable[int], refused: int | None, now: float
-    ) -> tuple[Dispatch | None, int | None]:
-        for case in candidates:
-            history = self._histories.get(case)
-            need = self._need(case, history)
-            if need is None:
-                continue
-            grown = bool(history and history.grown)
-            if not grown and self.admission.is_oversize(need):
-                self.queue.take(case)
-                self.oversize.append((case, need))
-                continue
-            if refused is not None and need >= refused and not grown:
-                continue  # more than what was just refused
-            grant = self.admission.reserve(slot, self.label(case), need, grown=grown)
-            if grant is None:
-                refused = need if refused is None else min(refused, need)
-                continue
-            self.queue.take(case)
-            self._slots[slot].granted = self._slots[slot].begun = now
-            restart = self.admission.wants_restart(slot)
-            return self._dispatch(slot, case, grant, restart=restart), refused
-        return None, refused
-
-    def _need(self, case: int, history: _History | None) -> int | None:
+    def _look(self, case: int) -> Candidate | None:
+        """A waiting case and what it needs; None if that is not known yet, or is more than any device has: then it
+        is taken out."""
+        history = self._histories.get(case)
         if history is not None and history.need:
-            return history.need
+            return Candidate(case, history.need, history.grown)
         estimate = self.estimate(case)
-        return None if estimate is None else self.admission.need(estimate)
+        if estimate is None:
+            self._unready = True
+            return None
+        need = self.admission.need(estimate)
+        if self.admission.is_oversize(need):
+            self.queue.take(case)
+            self.oversize.append((case, need))
+            return None
+        return Candidate(case, need, False)
 
     def _dispatch(self, slot: str, case: int, grant: Grant, *, restart: bool) -> Dispatch:
         history = self._history(case)
@@ -419,6 +479,8 @@ class Engine:
         state.running, state.suspended = dispatch, False
         self.progress += 1
         self._running[state.group] += 1
+        self._busy += 1
+        del self._idle[state.group][slot]
         return dispatch
 
     # Results --------------------------------------------------------------------------------
@@ -442,7 +504,7 @@ class Engine:
             state.running, state.begun = state.following.popleft(), now
             self._history(state.running.case).attempts += 1
             return True
-        self._end(state)
+        self._end(slot, state)
         self._put_back(state.following)
         self.admission.finished(slot, pid=ended.pid)
         if not len(self.queue):
@@ -454,8 +516,7 @@ class Engine:
             return False
         again = self._feed(case, slot, ended, now)
         if state.group in self.quarantined:
-            del self._slots[slot]
-            self.admission.gone(slot)
+            self._remove(slot)
             self._stop_without_slots(self.quarantined[state.group])
         history = self._history(case)
         if ended.verdict is Verdict.EXTERNAL_KILL:
@@ -491,8 +552,7 @@ class Engine:
             )
 
     def _retire(self, slot: str, case: int, ended: Ended, now: float) -> None:
-        group = self._slots.pop(slot).group
-        self.admission.gone(slot)
+        group = self._remove(slot)
         self.queue.retry(case, now)
         why = ended.retired or ""
         if ended.device_lost or all(state.group != group for state in self._slots.values()):

@@ -19,13 +19,29 @@ class CaseQueue:
         #: Ascending: a case is its place in the run, so that one can be found by bisection.
         self._fresh = sorted(cases)
         self._head = 0
-        self._taken: set[int] = set()
+        #: Places behind the head that are taken, each with a later place before which all are. A large case may stand
+        #: at the head for long, while those behind it go.
+        self._taken: dict[int, int] = {}
         self._retries: list[tuple[float, int, int]] = []
-        self._due: list[int] = []
+        #: Offered first of all, the last one first; then the due retries. Dicts, for they keep order and find at once.
+        self._front: dict[int, None] = {}
+        self._due: dict[int, None] = {}
         self._serial = 0
+        #: Goes up when a case is offered that was not before.
+        self.changes = 0
 
     def __len__(self) -> int:
-        return len(self._fresh) - self._head - len(self._taken) + len(self._retries) + len(self._due)
+        return self.ready + len(self._retries)
+
+    @property
+    def ready(self) -> int:
+        """How many wait for nothing but memory; a retry does so since the first look after its delay."""
+        return len(self._fresh) - self._head - len(self._taken) + self.ahead
+
+    @property
+    def ahead(self) -> int:
+        """How many retries and cases that were put back are offered before all others."""
+        return len(self._front) + len(self._due)
 
     def extend(self, cases: Iterable[int]) -> None:
         """Append cases that come after all that were given before.
@@ -33,6 +49,7 @@ class CaseQueue:
         Raises:
             ValueError: one does not.
         """
+        self.changes += 1
         for case in cases:
             if self._fresh and case <= self._fresh[-1]:
                 raise ValueError(f"case {case} comes before one that the queue has")
@@ -45,7 +62,8 @@ class CaseQueue:
 
     def put_back(self, case: int) -> None:
         """Undo :meth:`take`: the case is offered next."""
-        self._due.insert(0, case)
+        self._front[case] = None
+        self.changes += 1
 
     def candidates(self, now: float, limit: int, skip: int = 0) -> list[int]:
         """Up to ``limit`` cases that may run now, best first, after passing over ``skip`` of them."""
@@ -54,15 +72,28 @@ class CaseQueue:
     def offers(self, now: float) -> Iterator[int]:
         """Every case that may run now, best first. What is offered may be taken while others are looked at."""
         while self._retries and self._retries[0][0] <= now:
-            self._due.append(heapq.heappop(self._retries)[2])
+            self._due[heapq.heappop(self._retries)[2]] = None
+            self.changes += 1
         return self._offers()
 
     def _offers(self) -> Iterator[int]:
-        yield from tuple(self._due)
-        for position in range(self._head, len(self._fresh)):
-            case = self._fresh[position]
-            if case not in self._taken:
-                yield case
+        if self._front or self._due:
+            yield from (*reversed(self._front), *self._due)
+        place = self._waiting_from(self._head)
+        while place < len(self._fresh):
+            yield self._fresh[place]
+            place = self._waiting_from(place + 1)
+
+    def _waiting_from(self, place: int) -> int:
+        """The first place from here on that is not taken."""
+        if place < self._head:
+            place = self._head
+        found = place
+        while found in self._taken:
+            found = self._taken[found]
+        while place != found:  # whoever comes this way again gets there in one step
+            self._taken[place], place = found, self._taken[place]
+        return found
 
     def take(self, case: int) -> None:
         """Remove a case that :meth:`candidates` offered.
@@ -70,18 +101,18 @@ class CaseQueue:
         Raises:
             ValueError: it is not waiting.
         """
-        if case in self._due:
-            self._due.remove(case)
-            return
-        if self._head < len(self._fresh) and self._fresh[self._head] == case:
-            self._head += 1
-        else:
+        for ahead in (self._front, self._due):
+            if case in ahead:
+                del ahead[case]
+                return
+        place = self._head
+        if place == len(self._fresh) or self._fresh[place] != case:
             place = bisect_left(self._fresh, case, self._head)
-            if case in self._taken or place == len(self._fresh) or self._fresh[place] != case:
+            if place in self._taken or place == len(self._fresh) or self._fresh[place] != case:
                 raise ValueError(f"case {case} is not waiting")
-            self._taken.add(case)
-        while self._head < len(self._fresh) and self._fresh[self._head] in self._taken:
-            self._taken.discard(self._fresh[self._head])
+        self._taken[place] = place + 1
+        while self._head in self._taken:
+            del self._taken[self._head]
             self._head += 1
 
     def next_retry(self) -> float | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,3 +105,21 @@ def test_the_quick_bound_never_promises_more_than_the_exact_room(
     now = MemoryReading(100, free, held)
     assert room_at_least("GPU-0", now, leases, SMALL) <= room("GPU-0", now, leases, SMALL)
     assert promised("GPU-0", leases) == sum(size for size, _, _ in parts)
+
+
+def test_an_ended_lease_counts_in_full_or_only_by_what_is_still_in_use() -> None:
+    ended = lease(holder=HOLDER, baseline=(5,), state=LeaseState.RELEASE_PENDING)
+    active = lease(id="paddleapi-a/1", slot="s1", bytes=7)
+    at = reading(15, free=90)
+    assert room("GPU-0", at, [ended, active], SMALL) - room("GPU-0", at, [active], SMALL) == -30
+    rules = replace(SMALL, count_ended=False)
+    assert room("GPU-0", at, [ended, active], rules) == room("GPU-0", at, [active], SMALL)
+
+
+def test_one_lease_alone_may_use_the_part_of_the_reserve_that_is_left_to_it() -> None:
+    rules = replace(SMALL, reserve_bytes=10, reserve_fraction=0.0, lone_reserve=0.25)
+    one, two = lease(), lease(id="paddleapi-a/1", slot="s1", bytes=7)
+    assert room("GPU-0", reading(None), [one], rules) == 60 - 3 - 40
+    assert room("GPU-0", reading(None), [one, two], rules) == 60 - 10 - 47
+    elsewhere = lease(id="paddleapi-a/2", slot="s2", devices=("GPU-1",))
+    assert room("GPU-0", reading(None), [one, elsewhere], rules) == 60 - 3 - 40

@@ -313,6 +313,18 @@ class TestFinishAndReplace:
         device.held[holder] = 5  # it gave the cache back after all: the same room is left
         assert refused(ledger.reserve(slot("s1"), "c", 6)).available == 5
 
+    def test_memory_on_its_way_back_is_not_taken_for_a_cache(
+        self, open_ledger: OpenLedger, device: MemoryDevice, holder: Holder
+    ) -> None:
+        ledger = open_ledger(rules=replace(SMALL, inherit_held=False))
+        lease = granted(ledger.reserve(slot(), "c", 60)).lease
+        ledger.attach(lease, holder.pid)
+        device.held[holder] = 60
+        ledger.finish(lease)
+        assert refused(ledger.replace(slot(), "d", 31, reuse=True)).available == 30
+        new = granted(ledger.replace(slot(), "d", 30, reuse=True)).lease
+        assert ledger.attach(new, holder.pid).baseline == (60,)
+
     def test_another_process_does_not_inherit_the_cache(
         self, ledger: Ledger, device: MemoryDevice, holder: Holder
     ) -> None:

@@ -54,6 +54,7 @@ def test_a_device_smaller_than_its_reserve_has_nothing_usable() -> None:
         ("reserve_bytes", -1),
         ("reserve_fraction", 1.0),
         ("margin_factor", 0.9),
+        ("lone_reserve", 1.5),
         ("first_target", 0),
         ("settle_seconds", float("nan")),
         ("longest_delay", 0.5),

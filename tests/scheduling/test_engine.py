@@ -12,7 +12,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pytest_paddleapi.gpu_admission import Setback
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.engine import GIVE_WAY_SECONDS, Dispatch, Ended, Engine, Grant
+from pytest_paddleapi.scheduling.engine import (
+    DEEP_LOOK_EVERY,
+    GIVE_WAY_SECONDS,
+    LOOK_AGAIN,
+    Dispatch,
+    Ended,
+    Engine,
+    Grant,
+)
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
 
@@ -245,6 +253,48 @@ def test_cases_beyond_the_first_window_are_looked_at_every_five_seconds() -> Non
     # The small case stands behind 200 that do not fit: found by the deep look of the first poll.
     assert engine.running("gw1") is not None
     assert engine.running("gw1").case == 201  # type: ignore[union-attr]
+
+
+def test_a_group_that_was_refused_is_asked_again_when_a_case_ends_there_or_after_a_moment() -> None:
+    memory = Memory()
+    memory.held["somebody else"] = 60
+    engine = engine_for([30, 30, 30], memory, slots=2)
+    (first,) = engine.poll(0.0)
+    memory.held["somebody else"] = 20
+    assert engine.poll(LOOK_AGAIN / 2) == []
+    assert [d.case for d in engine.poll(LOOK_AGAIN)] == [1]
+    memory.held["somebody else"] = 10
+    engine.settle(first.slot, first.token, Ended(Verdict.PASS), LOOK_AGAIN)
+    assert [d.case for d in engine.poll(LOOK_AGAIN)] == [2]
+
+
+def test_a_better_estimate_is_seen_in_time() -> None:
+    estimates = [90, 60]
+    engine = engine_for(estimates, slots=2)
+    engine.poll(0.0)
+    estimates[1] = 5
+    assert engine.poll(1.0) == []
+    assert [d.case for d in engine.poll(DEEP_LOOK_EVERY)] == [1]
+
+
+def test_a_case_that_fits_nowhere_since_a_group_is_lost_is_handed_out_at_once() -> None:
+    memory = Memory()
+    engine = Engine(CaseQueue(range(3)), memory, [100, 100, 100].__getitem__, str)
+    engine.add_slot("gw0", "large")
+    engine.add_slot("gw1", "small")
+    assert len(engine.poll(0.0)) == 1
+    memory.size = 50
+    engine.quarantine("large", "lost")
+    engine.poll(LOOK_AGAIN)
+    assert engine.oversize == [(1, 100), (2, 100)]
+
+
+def test_a_case_that_is_added_is_seen_at_once() -> None:
+    engine = engine_for([90, 90], slots=2)
+    engine.poll(0.0)
+    engine.queue.extend([2])
+    engine.estimate = lambda case: 1
+    assert [d.case for d in engine.poll(LOOK_AGAIN)] == [1]
 
 
 def test_a_case_follows_another_under_its_lease_after_a_pass() -> None:
