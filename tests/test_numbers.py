@@ -42,7 +42,7 @@ def test_sizes_times_counts_and_lists() -> None:
     ("text", "message"),
     [
         ("reserve_byte=1GiB", "did you mean reserve_bytes"),
-        ("xyz=1", "there are: deferrals_to_restart"),
+        ("xyz=1", "there are: count_ended, deferrals_to_restart"),
         ("first_target", "write NAME=VALUE"),
         ("first_target=many", "first_target is like 1, which 'many' is not"),
         ("first_target=0", "must be positive"),
