@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_paddleapi.devices.model import DeviceReadingTimeoutError
-from pytest_paddleapi.devices.readings import MOST_HANGING, TimedReader, bracketed, within
+from pytest_paddleapi.devices.model import DeviceLostError, DeviceReadingError, DeviceReadingTimeoutError
+from pytest_paddleapi.devices.readings import MOST_HANGING, TimedReader, bracketed, patiently, within
 
 
 class Clock:
@@ -179,3 +179,37 @@ def test_what_does_not_move_is_read_exactly() -> None:
 def test_a_process_that_is_not_in_every_look_is_unknown() -> None:
     looks = iter([{1: 5, 2: 5}, {1: 5}, {1: 5, 2: 5}])
     assert bracketed(lambda: 90, lambda: next(looks)) == (90, {1: 5})
+
+
+def test_patience_with_a_driver_that_is_busy_for_a_moment() -> None:
+    answers: list[int | Exception] = [DeviceReadingError("GPU-0", "busy"), DeviceReadingError("GPU-0", "busy"), 7]
+
+    def read() -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert patiently(read) == 7
+
+
+def test_patience_ends() -> None:
+    def read() -> int:
+        raise DeviceReadingError("GPU-0", "busy")
+
+    begun = time.monotonic()
+    with pytest.raises(DeviceReadingError, match="busy"):
+        patiently(read, seconds=0.5)
+    assert 0.5 <= time.monotonic() - begun < 5
+
+
+def test_no_patience_with_a_lost_device() -> None:
+    calls = []
+
+    def read() -> int:
+        calls.append(1)
+        raise DeviceLostError("GPU-0", "GPU is lost")
+
+    with pytest.raises(DeviceLostError):
+        patiently(read)
+    assert len(calls) == 1
