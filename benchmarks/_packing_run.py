@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass
 class Outcome:
-    """What happened. Seconds of simulated time, but for ``real_seconds``; byte-seconds in ``memory_seconds``."""
+    """What happened. Seconds of simulated time, but for ``cpu_seconds``; byte-seconds in ``memory_seconds``."""
 
     makespan: float = 0.0
     out_of_memory: int = 0
@@ -54,7 +54,7 @@ class Outcome:
     busy_seconds: float = 0.0
     memory_seconds: float = 0.0
     events: int = 0
-    real_seconds: float = 0.0
+    cpu_seconds: float = 0.0
     stop_reason: str | None = None
 
     @property
@@ -102,7 +102,7 @@ class Simulation:
 
     def run(self) -> Outcome:
         """Until every case is decided, or the engine stops the run."""
-        started = time.perf_counter()
+        started = time.process_time()
         if self.setting.foreign:
             for foreigner in foreigners_on(self.devices, self.setting.seed):
                 self._at(foreigner.next, self._foreign, foreigner)
@@ -113,7 +113,7 @@ class Simulation:
             act(*arguments)
             outcome.events += 1
         outcome.stop_reason = engine.stop_reason
-        outcome.real_seconds = time.perf_counter() - started
+        outcome.cpu_seconds = time.process_time() - started
         return outcome
 
     def _at(self, when: float, act: Any, *arguments: Any) -> None:

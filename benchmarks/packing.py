@@ -52,7 +52,7 @@ HEADER = (
     "slots busy",
     "memory used",
     "undecided",
-    "events/s",
+    "events/CPU s",
 )
 
 
@@ -128,7 +128,7 @@ def row_of(
         f"{outcome.busy_seconds / slots_time:.0%}",
         f"{outcome.memory_seconds / memory_time:.0%}",
         str(len(cases) - len(outcome.verdicts)) + (" stopped" if outcome.stop_reason else ""),
-        f"{outcome.events / outcome.real_seconds:.0f}",
+        f"{outcome.events / outcome.cpu_seconds:.0f}",
     )
     return row, ratio
 
