@@ -25,6 +25,7 @@ class AttemptInfo:
     pid: int | None = None
     retired: str | None = None
     device_lost: bool = False
+    estimated_bytes: int | None = None
     #: What its process holds of the device before any case, where that was looked at.
     context_bytes: int | None = None
     stdout: str = ""
@@ -109,7 +110,7 @@ def properties(item: CaseItem, result: CaseResult, info: AttemptInfo) -> list[tu
         ("attempts", info.attempt),
         ("max_abs_diff", measured.max_abs_diff),
         ("max_rel_diff", measured.max_rel_diff),
-        ("estimated_bytes", measured.estimated_bytes),
+        ("estimated_bytes", info.estimated_bytes),
         ("peak_bytes", measured.peak_bytes),
         ("seconds", round(result.seconds, 6)),
         ("compared_outputs", measured.compared_outputs),

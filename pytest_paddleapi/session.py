@@ -438,6 +438,7 @@ class PaddleApiSession:
             whole_device=data["whole_device"],
             killed_before=data["killed_before"],
             restart=data["restart"],
+            estimate=data["estimate"],
         )
 
     def _may_follow(self, token: int) -> bool:
@@ -473,6 +474,7 @@ class PaddleApiSession:
             info = AttemptInfo(dispatch.token, dispatch.attempt)
         else:
             result, info = self._attempt(item, dispatch)
+        info = replace(info, estimated_bytes=dispatch.estimate or None)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token
         self._ended = Ended(

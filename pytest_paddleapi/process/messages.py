@@ -115,7 +115,6 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
     max_abs_diff: float | None = None
     max_rel_diff: float | None = None
     tolerance: str | None = None
-    estimated_bytes: int | None = None
     peak_bytes: int | None = None
     #: Why gradients were not compared, a reference in higher precision, a statistical check, ...
     notes: tuple[str, ...] = ()

@@ -120,6 +120,8 @@ class Dispatch:
     restart: bool = False
     #: Token of the attempt that must pass before this one may begin, under its lease; 0 for none.
     after: int = 0
+    #: Bytes that the case is expected to hold at its peak.
+    estimate: int = 0
 
 
 @dataclass(frozen=True)
@@ -411,7 +413,9 @@ class Engine:
             self._candidates = None
             self._tokens += 1
             after = (state.following[-1] if state.following else lease).token
-            following = Dispatch(slot, case, self._tokens, 1, lease.lease_bytes, False, False, after=after)
+            following = Dispatch(
+                slot, case, self._tokens, 1, lease.lease_bytes, False, False, after=after, estimate=estimate
+            )
             state.following.append(following)
             return following
         return None
@@ -474,6 +478,7 @@ class Engine:
             grant.whole_device,
             killed_before=history.kills > 0,
             restart=restart,
+            estimate=self.estimate(case) or 0,
         )
         state = self._slots[slot]
         state.running, state.suspended = dispatch, False

@@ -275,6 +275,7 @@ class CaseScheduling:
             killed_before=dispatch.killed_before,
             restart=dispatch.restart,
             after=dispatch.after,
+            estimate=dispatch.estimate,
         )
 
     def _command(self, worker: _Node, command: str, **data: Any) -> None:
