@@ -47,6 +47,7 @@ def test_properties_say_what_was_compared(run: Run, configs: Configs, workers: s
     assert (found["api"], found["mode"], found["device"], found["attempts"]) == ("paddle.abs", "accuracy", "cpu", "1")
     assert (found["compared_outputs"], found["compared_gradients"], found["compared_elements"]) == ("1", "1", "12")
     assert float(found["seconds"]) > 0
+    assert int(found["estimated_bytes"]) > 0
     assert float(found["max_abs_diff"]) == 0
     assert "10 x Torch's table" in found["tolerance"]
 
