@@ -52,10 +52,11 @@ from .admission.ledger import (
 from .admission.observing import LedgerSnapshot, pause_session, read_ledger, resume_session, still_fits
 from .admission.policy import Policy, Setback
 from .admission.records import Group, Lease, LeaseState, SessionHeader, Slot
-from .admission.rules import GIB, MIB, AdmissionRules
+from .admission.rules import DEVICE_RULES, GIB, MIB, AdmissionRules
 from .admission.store import SessionState
 
 __all__ = [
+    "DEVICE_RULES",
     "GIB",
     "MIB",
     "Admission",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from .admission.rules import AdmissionRules
+from .admission.rules import DEVICE_RULES, AdmissionRules
 from .process.slot import StartRules
 
 __all__ = ["Numbers", "read_numbers"]
@@ -24,10 +24,15 @@ Rules = TypeVar("Rules", AdmissionRules, StartRules)
 
 @dataclass(frozen=True)
 class Numbers:
-    """Both sets of rules, as the user wants them."""
+    """Both sets of rules, as the user wants them: admission on the host and on other devices, and starts."""
 
-    admission: AdmissionRules = field(default_factory=AdmissionRules)
+    host: AdmissionRules = field(default_factory=AdmissionRules)
+    devices: AdmissionRules = DEVICE_RULES
     starts: StartRules = field(default_factory=StartRules)
+
+    def admission(self, kind: str) -> AdmissionRules:
+        """Those for cases on this kind of device."""
+        return self.host if kind == "cpu" else self.devices
 
 
 def read_numbers(given: Sequence[str], size: Callable[[str, str], int]) -> Numbers:
@@ -49,7 +54,11 @@ def read_numbers(given: Sequence[str], size: Callable[[str, str], int]) -> Numbe
         if name in values:
             raise pytest.UsageError(f"{FLAG} {text}: {name} is given twice")
         values[name] = value
-    return Numbers(_changed(AdmissionRules(), values, size), _changed(StartRules(), values, size))
+    return Numbers(
+        _changed(AdmissionRules(), values, size),
+        _changed(DEVICE_RULES, values, size),
+        _changed(StartRules(), values, size),
+    )
 
 
 def _changed(rules: Rules, values: dict[str, str], size: Callable[[str, str], int]) -> Rules:

@@ -181,7 +181,8 @@ class PaddleApiSession:
         )
 
     def _rules(self) -> AdmissionRules:
-        return replace(self.options.numbers.admission, pressure_seconds=self.options.pressure_timeout or math.inf)
+        rules = self.options.numbers.admission(self.placement.kind)
+        return replace(rules, pressure_seconds=self.options.pressure_timeout or math.inf)
 
     @cached_property
     def estimates(self) -> Estimates:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_paddleapi.admission.rules import AdmissionRules
+from pytest_paddleapi.admission.rules import DEVICE_RULES, AdmissionRules
 from pytest_paddleapi.numbers import Numbers, read_numbers
 from pytest_paddleapi.options import read_size
 from pytest_paddleapi.process.slot import StartRules
@@ -20,7 +20,9 @@ def numbers(*given: str) -> Numbers:
 
 
 def test_without_any_the_defaults_hold() -> None:
-    assert numbers() == Numbers(AdmissionRules(), StartRules())
+    assert numbers() == Numbers(AdmissionRules(), DEVICE_RULES, StartRules())
+    assert numbers().admission("cpu") == AdmissionRules()
+    assert numbers().admission("nvidia") == DEVICE_RULES
 
 
 def test_sizes_times_counts_and_lists() -> None:
@@ -32,9 +34,10 @@ def test_sizes_times_counts_and_lists() -> None:
         "waits=1,2",
         "retire_after=0",
     )
-    assert found.admission == AdmissionRules(
-        reserve_bytes=128 << 20, minimum_bytes=1 << 20, first_delay=0.5, first_target=3
+    assert found.devices == dataclasses.replace(
+        DEVICE_RULES, reserve_bytes=128 << 20, minimum_bytes=1 << 20, first_delay=0.5, first_target=3
     )
+    assert found.host == AdmissionRules(reserve_bytes=128 << 20, minimum_bytes=1 << 20, first_delay=0.5, first_target=3)
     assert found.starts == StartRules(waits=(1.0, 2.0), retire_after=0)
 
 

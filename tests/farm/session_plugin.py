@@ -1,45 +1,26 @@
-"""A pytest plugin for sessions on a farm: admission's numbers, scaled to devices of a few hundred MiB.
+"""A pytest plugin for sessions on a farm: makes every estimate wrong by a factor.
 
-A session finds it in its own folder, and its numbers in the environment, so that its workers have them too.
+A session finds it in its own folder, and the factor in the environment.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import fields
-from typing import Any
 
-from pytest_paddleapi.admission.rules import AdmissionRules
+from pytest_paddleapi.estimates import Estimates
 
-#: The environment variable with the numbers: JSON, an object.
-NUMBERS = "SIMFARM_NUMBERS"
-#: Not a field of the rules: what every estimate is multiplied with, to make it wrong.
-FACTOR = "estimate_factor"
-
-
-def _change_rules(numbers: dict[str, float]) -> None:
-    unknown = set(numbers) - {field.name for field in fields(AdmissionRules)}
-    if unknown:
-        raise ValueError(f"{NUMBERS} has what AdmissionRules has not: {', '.join(sorted(unknown))}")
-    # The defaults, so that whoever makes rules in this process has them.
-    defaults = tuple(numbers.get(field.name, field.default) for field in fields(AdmissionRules))
-    AdmissionRules.__init__.__defaults__ = defaults  # type: ignore[misc]
+#: The environment variable with the factor.
+FACTOR_VARIABLE = "SIMFARM_ESTIMATE_FACTOR"
 
 
 def _change_estimates(factor: float) -> None:
-    from pytest_paddleapi.session import PaddleApiSession
+    right = Estimates.of
 
-    right = PaddleApiSession.estimate
+    def wrong(self: Estimates, config: str) -> int | None:
+        size = right(self, config)
+        return None if size is None else int(size * factor)
 
-    def estimate(self: Any, *arguments: Any) -> int:
-        return int(right(self, *arguments) * factor)
-
-    PaddleApiSession.estimate = estimate  # type: ignore[method-assign]
+    Estimates.of = wrong  # type: ignore[method-assign]
 
 
-_numbers = json.loads(os.environ[NUMBERS])
-_factor = _numbers.pop(FACTOR, 1.0)
-_change_rules(_numbers)
-if _factor != 1.0:
-    _change_estimates(_factor)
+_change_estimates(float(os.environ[FACTOR_VARIABLE]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -25,7 +24,7 @@ __all__ = ["FACTOR", "SMALL", "FarmSession", "Finished", "leftovers"]
 
 _HERE = Path(__file__).parent
 _TAG = "SIMFARM_SESSION"
-_NUMBERS = "SIMFARM_NUMBERS"  # session_plugin.py reads it
+_FACTOR = "SIMFARM_ESTIMATE_FACTOR"  # session_plugin.py reads it
 
 #: A number beside those of AdmissionRules: what every estimate is multiplied with, to make it wrong.
 FACTOR = "estimate_factor"
@@ -84,13 +83,11 @@ class FarmSession:
         # A rootdir of its own: no ini file, no conftest and no cache of anybody's is found above it.
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         shutil.copyfile(_HERE / "session_plugin.py", folder / "farm_session_plugin.py")
-        given = {
-            _NUMBERS: json.dumps(dict(numbers)),
-            "PYTEST_PLUGINS": "farm_session_plugin",
-            _TAG: self.tag,
-            **(environment or {}),
-        }
+        wanted = dict(numbers)
+        factor = str(wanted.pop(FACTOR, 1.0))
+        given = {_FACTOR: factor, "PYTEST_PLUGINS": "farm_session_plugin", _TAG: self.tag, **(environment or {})}
         options = ["-v", "--accuracy", "--paddleapi-configs=t.txt", f"--paddleapi-ledger={ledger}"]
+        options += [f"--paddleapi-set={name}={value}" for name, value in wanted.items()]
         plugins = ["-p", "no:rerunfailures", "-p", "no:hypothesispytest", "-p", "no:cacheprovider"]
         with self._out.open("wb") as output:
             self.process = subprocess.Popen(
