@@ -75,6 +75,7 @@ def test_case_runs_on_the_visible_device_and_says_so(make_farm: Any, start: Any)
     assert farm.peak(2) > 0 and farm.peak(0) == farm.peak(1) == 0
 
 
+@pytest.mark.slow
 def test_workers_are_spread_over_the_devices(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=2)
     slow = [f'paddle.abs(Tensor([{4 + i}, 1048576],"float32"))' for i in range(8)]

@@ -12,7 +12,7 @@ from .support import wait_until
 CONFIGS = [f'paddle.abs(Tensor([{size}, 300000],"float32"))' for size in range(1, 9)]
 
 
-@pytest.mark.parametrize("code", [45, 46])
+@pytest.mark.parametrize("code", [45, pytest.param(46, marks=pytest.mark.slow)])
 def test_lost_device_is_quarantined_and_its_cases_run_on_the_other(make_farm: Any, start: Any, code: int) -> None:
     farm = make_farm(devices=2, mib=512, context_mib=16)
     farm.inject(Event.INIT, Action.FAIL, device=0, times=0, code=code)
@@ -48,6 +48,7 @@ def test_hang_is_a_timeout_and_abort_a_crash(make_farm: Any, start: Any) -> None
     assert "over the time limit of 4 s" in hung.output
 
 
+@pytest.mark.slow
 def test_driver_that_cannot_be_read_for_a_while(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=1, mib=512, context_mib=16)
     memory = "nvmlDeviceGetMemoryInfo"
@@ -60,6 +61,7 @@ def test_driver_that_cannot_be_read_for_a_while(make_farm: Any, start: Any) -> N
     assert farm.refusals(0) == []
 
 
+@pytest.mark.slow
 def test_crash_in_a_device_that_is_full_gives_all_back(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=1, mib=512, context_mib=16)
     farm.inject(Event.ALLOCATE, Action.SEGFAULT, nth=6, per_process=True)
@@ -70,6 +72,7 @@ def test_crash_in_a_device_that_is_full_gives_all_back(make_farm: Any, start: An
     assert farm.used(0) == 0
 
 
+@pytest.mark.slow
 def test_driver_that_fails_for_a_moment_at_the_start(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=1, mib=512, context_mib=16)
     memory = "nvmlDeviceGetMemoryInfo"

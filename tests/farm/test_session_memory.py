@@ -77,7 +77,7 @@ def test_cases_wait_for_memory_that_somebody_else_holds(make_farm: Any, start: A
     assert done.code == 0 and done.verdicts() == {SMALL_CASE: "pass"}, done.output
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("workers", ["-n0", pytest.param("-n2", marks=pytest.mark.slow)])
 def test_memory_that_never_comes_stops_the_run_and_names_what_waits(make_farm: Any, start: Any, workers: str) -> None:
     farm = make_farm(devices=1, mib=256, context_mib=16)
     farm.foreign(0, 230 * MIB)
@@ -89,6 +89,7 @@ def test_memory_that_never_comes_stops_the_run_and_names_what_waits(make_farm: A
     assert done.verdicts() == {}
 
 
+@pytest.mark.slow
 def test_case_that_needs_all_but_the_context_runs_after_others(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=1, mib=300, context_mib=16)
     done = start(farm, [big_case(8), big_case(10)], "-n0", "--paddleapi-pressure-timeout=15").wait()

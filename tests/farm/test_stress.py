@@ -6,6 +6,8 @@ import random
 import signal
 import time
 
+import pytest
+
 from .farm import MIB, Farm
 from .support import Child, PaddleProcesses
 
@@ -20,6 +22,7 @@ def refused(farm: Farm) -> int:
     return sum(farm.refused(device) for device in range(2))
 
 
+@pytest.mark.slow
 def test_four_processes_that_are_killed_at_random(paddle: PaddleProcesses, farm: Farm) -> None:
     chance = random.Random(11)
     running: list[Child] = []
