@@ -112,7 +112,8 @@ def bounded(text: str) -> str | None:
 
 
 def storable(value: Any) -> Any:
-    """As SQLite and JSON can hold it: ``nan``, infinities and integers of over 64 bits become text."""
+    """As SQLite and JSON can hold it: ``nan`` and infinities become text; so do integers of over 64 bits, of which
+    a numeric column makes floats."""
     if value is None or isinstance(value, (bool, int, float)):
         fits = math.isfinite(value) if isinstance(value, float) else value is None or -(2**63) <= value < 2**63
         return value if fits else str(value)
