@@ -309,7 +309,7 @@ def _text(report: pytest.TestReport) -> str:
         return ""
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2])
-    return report.longreprtext
+    return str(report.longrepr)  # not longreprtext, which begins with the worker's name
 
 
 def _framework_version(module: str, file: str, names: tuple[str, ...]) -> str:

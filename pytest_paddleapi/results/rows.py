@@ -97,7 +97,7 @@ class Attempt:
 
 def clean(text: str) -> str:
     """With an escape for what UTF-8 cannot hold: lone surrogates, from bytes that were no UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def bounded(text: str) -> str | None:
