@@ -17,7 +17,8 @@ VERSION = 1
 #: "padl" in ASCII: tells our files from other people's databases.
 _APPLICATION = 0x7061646C
 
-#: ``canonical`` has no type, so that what is no UTF-8 stands there as bytes.
+#: ``canonical`` has no type, so that what is no UTF-8 stands there as bytes. Whoever reads attempts reads most of
+#: them, so an index on them would only make writing dearer.
 _TABLES = (
     """
 create table sessions (
@@ -38,7 +39,6 @@ create table attempts (
     max_abs_diff real, max_rel_diff real, tolerance text, extra text, failure text, stdout text, stderr text
 )
 """,
-    "create index attempts_by_case on attempts (case_id, session_id, final)",
 )
 
 

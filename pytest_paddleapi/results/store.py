@@ -27,11 +27,11 @@ _BUSY_SECONDS = 0.2
 #: Larger files are not read through when they are opened: it would take over a quarter of a second.
 _MOST_CHECKED_BYTES = 64 << 20
 #: Every so many pages (16 MiB) the log is moved into the file, which waits for the disk: SQLite's own 1000 pages are
-#: 250 cases, and made a case cost a third more.
+#: no more than some 300 cases.
 _CHECKPOINT_PAGES = 4000
 #: A disk that was full is tried again this often, not with every case.
 _RETRY_SECONDS = 5.0
-#: Attempts that wait for the file to be writable again; 64 KB each at the very most.
+#: Attempts that wait for the file to be writable again.
 _MOST_WAITING = 1000
 
 _COLUMNS = (
@@ -56,11 +56,9 @@ _INSERT = (
     f"values ((select id from cases where canonical = ?), {', '.join('?' * len(_COLUMNS))})"
 )
 
-_LAST = """
-select cases.canonical, attempts.verdict, max(attempts.id)
-from attempts join sessions on sessions.id = attempts.session_id join cases on cases.id = attempts.case_id
-where sessions.conditions = ? and attempts.final >= ?
-group by attempts.case_id
+_VERDICTS = """
+select case_id, verdict, final from attempts
+where session_id in (select id from sessions where conditions = ?) order by id
 """
 
 
@@ -288,11 +286,16 @@ def last_verdicts(connection: sqlite3.Connection, conditions: str) -> tuple[Mapp
         sqlite3.Error: the file cannot be read.
     """
 
-    def look(least: int) -> dict[str, str]:
-        rows = connection.execute(_LAST, (conditions, least))
-        return {text_of(canonical): verdict for canonical, verdict, _ in rows}
-
-    return look(0), look(1)
+    last: dict[int, str] = {}
+    final: dict[int, str] = {}
+    for case, verdict, is_final in connection.execute(_VERDICTS, (conditions,)):
+        last[case] = verdict
+        if is_final:
+            final[case] = verdict
+    names = {case: text_of(found) for case, found in connection.execute("select id, canonical from cases")}
+    return {names[case]: verdict for case, verdict in last.items()}, {
+        names[case]: verdict for case, verdict in final.items()
+    }
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
