@@ -19,11 +19,14 @@ import pytest
 
 from pytest_paddleapi.config.manifest import build_manifest
 from pytest_paddleapi.keeping import Keeping
+from pytest_paddleapi.options import RunOptions
+from pytest_paddleapi.process.messages import CaseOptions
 from pytest_paddleapi.results.errors import ResultsError
 from pytest_paddleapi.results.folder import ResultsFolder
 from pytest_paddleapi.results.reading import ResultsReader
 from pytest_paddleapi.results.rows import NOT_FINAL
 from pytest_paddleapi.results.schema import FILE_NAME
+from pytest_paddleapi.results.verdicts import Verdict
 
 from .conftest import INEXACT, PASS, PASS_2, UNPARSED, UNSUPPORTED, Session
 
@@ -192,6 +195,24 @@ def test_a_worker_that_reads_other_configs_than_the_controller_says_so(
     assert worker._left_out == {1}
     with pytest.raises(pytest.UsageError, match="changed while the workers started"):
         Keeping(config, None, build_manifest([], [PASS]), "cpu", ()).start()
+
+
+@pytest.mark.parametrize(
+    ("options", "left_out"),
+    [
+        ({"resume": True}, {"passed", "deferred again", "oom"}),
+        ({"retest": (Verdict.OOM,)}, {"passed", "new", "deferred"}),
+        ({"retest": (Verdict.DEFERRED,)}, {"passed", "new", "oom"}),
+        ({"resume": True, "retest": (Verdict.OOM,)}, {"passed"}),
+    ],
+)
+def test_a_verdict_that_is_not_final_hides_no_final_one(options: dict[str, Any], left_out: set[str]) -> None:
+    names = ["passed", "new", "deferred", "deferred again", "oom"]
+    manifest = build_manifest([], names)
+    last = {"passed": "pass", "deferred": "deferred", "deferred again": "deferred", "oom": "oom"}
+    final = {"passed": "pass", "deferred again": "oom", "oom": "oom"}
+    keeping = Keeping(None, RunOptions(CaseOptions(), **options), manifest, "cpu", ())
+    assert {names[index] for index in keeping._decided(last, final)} == left_out
 
 
 # Kills --------------------------------------------------------------------------------------
