@@ -14,6 +14,7 @@ from .devices.selection import DeviceOptions
 from .numbers import Numbers, read_numbers
 from .process.messages import CaseOptions, Mode, ToleranceOptions
 from .results.baseline import Baseline, BaselineError, read_baseline
+from .results.verdicts import Verdict
 from .tolerances import read_tolerances
 
 #: Option name of each mode, with what it compares.
@@ -42,6 +43,9 @@ class RunOptions:
     baseline_file: Path | None = None
     baseline: Baseline | None = None
     update_baseline: bool = False
+    results: Path | None = None
+    resume: bool = False
+    retest: tuple[Verdict, ...] = ()
     device: str = "auto"
     devices: DeviceOptions = field(default_factory=DeviceOptions)
     numbers: Numbers = field(default_factory=Numbers)
@@ -113,6 +117,23 @@ def add_options(parser: pytest.Parser) -> None:
         "--paddleapi-update-baseline",
         action="store_true",
         help="Rewrite --paddleapi-baseline after the run: what failed is listed, what passes is taken out.",
+    )
+    add(
+        "--paddleapi-results",
+        metavar="DIR",
+        help="Folder that keeps every attempt, in one SQLite file (default: below pytest's cache folder).",
+    )
+    add(
+        "--paddleapi-resume",
+        action="store_true",
+        help="Leave out cases that have a final verdict in the results folder, of the same mode, kind of device, "
+        "framework versions and options that decide it.",
+    )
+    add(
+        "--paddleapi-retest",
+        metavar="VERDICTS",
+        help="Run only cases whose last verdict there is one of these, such as oom,timeout; with --paddleapi-resume "
+        "also those without one.",
     )
     add(
         "--paddleapi-threads",
@@ -211,6 +232,9 @@ def read_options(config: pytest.Config) -> RunOptions:
         baseline_file=(file := _baseline_file(config)),
         baseline=_baseline(file, update=option.paddleapi_update_baseline),
         update_baseline=option.paddleapi_update_baseline,
+        results=_results_folder(config),
+        resume=option.paddleapi_resume,
+        retest=_retest(option.paddleapi_retest),
         device=option.paddleapi_device,
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
@@ -255,6 +279,26 @@ def _baseline(file: Path | None, *, update: bool) -> Baseline | None:
         return read_baseline(file)
     except BaselineError as exc:
         raise pytest.UsageError(f"--paddleapi-baseline: {exc}") from None
+
+
+def _results_folder(config: pytest.Config) -> Path | None:
+    folder = config.option.paddleapi_results
+    if folder is None:
+        return None
+    if not folder.strip():
+        raise pytest.UsageError("--paddleapi-results is empty: give a folder")
+    return config.invocation_params.dir / Path(folder).expanduser()
+
+
+def _retest(text: str | None) -> tuple[Verdict, ...]:
+    names = [] if text is None else [name.strip() for name in text.split(",")]
+    known = {verdict.value: verdict for verdict in Verdict}
+    if unknown := [name for name in names if name not in known]:
+        raise pytest.UsageError(
+            f"--paddleapi-retest={text}: {unknown[0]!r} is no verdict; write one or more of {', '.join(known)}, "
+            "with commas between them"
+        )
+    return tuple(known[name] for name in names)
 
 
 def _one_mode(chosen: list[Mode]) -> Mode:

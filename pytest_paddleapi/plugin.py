@@ -59,7 +59,8 @@ class SessionHooks:
         return self.state.header()
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Start the slot while pytest collects."""
+        """Open the results, and start the slot while pytest collects."""
+        self.state.keeping.start()
         if self.state.runs_cases_here:
             self.state.warm_slot()
 
@@ -94,7 +95,8 @@ class SessionHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
-        """Tell the scheduler, and keep JUnit XML at one testcase a case."""
+        """Keep the verdict, tell the scheduler, and keep JUnit XML at one testcase a case."""
+        self.state.before_report(report)
         result = yield
         self.state.after_report(report)
         return result

@@ -26,6 +26,7 @@ from .fleet import Fleet, Placement, devices_of
 from .gpu_admission import AdmissionRules, LedgerError, default_folder
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
+from .keeping import Keeping
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
 from .process.errors import SlotKilledError, StartError
@@ -71,6 +72,8 @@ class PaddleApiSession:
         self.verdicts: Counter[str] = Counter()
         self.reruns = 0
         self.known = KnownVerdicts(options, manifest)
+        models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
+        self.keeping = Keeping(config, options, manifest, placement.kind, models)
         self.interrupts = Interrupts(self._stop_xdist)
         self.watch = RunWatch(
             options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
@@ -154,6 +157,7 @@ class PaddleApiSession:
             self.scheduler.close()
         if "estimates" in self.__dict__:
             self.estimates.close()
+        self.keeping.close()
 
     # Scheduling -----------------------------------------------------------------------------
 
@@ -219,6 +223,7 @@ class PaddleApiSession:
         engine = self.scheduler.engine if self.scheduler is not None else None
         placement = self.fleet.place(node.gateway.id, engine.quarantined if engine is not None else ())
         node.workerinput["paddleapi_placement"] = msgspec.to_builtins(placement)
+        self.keeping.tell(node.workerinput)
 
     def run_loop(self, session: pytest.Session) -> bool | None:
         """pytest's main loop; None where it is not ours to run."""
@@ -319,6 +324,13 @@ class PaddleApiSession:
 
     # Reports --------------------------------------------------------------------------------
 
+    def before_report(self, report: pytest.TestReport) -> None:
+        """Keep a verdict before anybody is shown it."""
+        if getattr(report, "paddleapi", None) is not None and not self.is_worker:
+            case = self._case(report.nodeid)
+            if case is not None:
+                self.keeping.record(case, report)
+
     def after_report(self, report: pytest.TestReport) -> None:
         """Count a report, tell the scheduler, and mend JUnit XML."""
         data = getattr(report, "paddleapi", None)
@@ -346,11 +358,12 @@ class PaddleApiSession:
         counts = f"{_count(len(manifest.cases), 'config')} from {' and '.join(places)}"
         left_out = [_count(manifest.duplicates, "duplicate")] if manifest.duplicates else []
         left_out += [f"{_count(manifest.skipped, 'line')} without a config"] if manifest.skipped else []
+        left_out += self.keeping.counted()
         versions = ", ".join(f"{name} {_version(name)}" for name in ("paddlepaddle", "torch"))
         return [
             f"paddleapi: {MODES[self.options.mode][0]} {self._where()}, {versions}",
             f"paddleapi: {counts}{', left out: ' + ', '.join(left_out) if left_out else ''}",
-            *(f"paddleapi: {note}" for note in self._device_notes()),
+            *(f"paddleapi: {note}" for note in (*self._device_notes(), *self.keeping.header())),
         ]
 
     def _device_notes(self) -> Iterable[str]:
@@ -373,7 +386,7 @@ class PaddleApiSession:
             terminal.line(
                 f"{self.manifest.skipped:8}  lines were no config, such as {self.manifest.skipped_samples[0]}"
             )
-        for line in self.known.lines():
+        for line in (*self.known.lines(), *self.keeping.lines()):
             terminal.line(line)
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
@@ -384,6 +397,10 @@ class PaddleApiSession:
         self.watch.finished()
         if not self.is_worker and not self.config.option.collectonly:
             self.known.update()
+        self._finish_scheduler(session)
+        self.keeping.finish(int(session.exitstatus))
+
+    def _finish_scheduler(self, session: pytest.Session) -> None:
         scheduler = self.scheduler
         if scheduler is None:
             return

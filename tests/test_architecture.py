@@ -34,6 +34,7 @@ TOP = {
     "items",
     "options",
     "reporting",
+    "keeping",
     "known",
     "fleet",
     "estimates",
