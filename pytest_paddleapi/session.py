@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -192,11 +193,15 @@ class PaddleApiSession:
     def estimates(self) -> Estimates:
         """What each case may take of its devices."""
         cache = getattr(self.config, "cache", None)
+        learned = None
+        if cache is not None:
+            with suppress(OSError):  # a root folder that may not be written: nothing is learned then
+                learned = cache.mkdir("paddleapi") / "peaks.sqlite"
         return Estimates(
             self.options.case,
             self.placement.kind,
             torch_on_device=self.placement.torch[0] != "cpu",
-            learned=cache.mkdir("paddleapi") / "peaks.sqlite" if cache is not None else None,
+            learned=learned,
         )
 
     def _estimate(self, nodeid: str) -> int | None:
