@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
+from .config.manifest import Case
 from .items import CaseItem, session_key
 from .options import DEFAULT_TIMEOUT, MODES
 from .process.messages import CaseResult, Mode
@@ -95,6 +96,50 @@ def _mark_known(item: CaseItem, report: pytest.TestReport, verdict: Verdict) -> 
         report.wasxfail = reason
     else:
         report.sections.append(("Baseline", f"{reason}; this time it is {verdict}"))
+
+
+def oversize_report(
+    nodeid: str, case: Case, text: str, mode: Mode, kind: str, estimated_bytes: int
+) -> pytest.TestReport:
+    """The report of a case that fits on no device of this ``kind`` and never ran."""
+    api, _, arguments = case.name.partition("[")
+    return pytest.TestReport(
+        nodeid=nodeid,
+        # As an item has it.
+        location=(nodeid.split("::", 1)[0], None, f"{api}({arguments.removesuffix(']')})"),
+        keywords={nodeid: 1},
+        outcome="skipped",
+        longrepr=(case.file, case.line, f"Skipped: {text}"),
+        when="call",
+        duration=0.0,
+        user_properties=[
+            ("verdict", Verdict.OVERSIZE.value),
+            ("api", case.api),
+            ("config", case.printable_text),
+            ("mode", mode.value),
+            ("device", kind),
+            ("attempts", 0),
+            ("estimated_bytes", estimated_bytes),
+        ],
+        paddleapi={"token": 0, "verdict": Verdict.OVERSIZE.value},
+    )
+
+
+def describe_worker_crash(report: pytest.TestReport, case: Case, mode: Mode, device: str) -> None:
+    """Make xdist's report of a case that took its worker down twice one of ours."""
+    report.when = "call"
+    report.longrepr = (
+        f"{Verdict.PADDLE_CRASH}: the xdist worker that ran this case died, twice\n\nconfig: {case.printable_text}\n"
+    )
+    report.user_properties = [
+        ("verdict", Verdict.PADDLE_CRASH.value),
+        ("api", case.api),
+        ("config", case.printable_text),
+        ("mode", mode.value),
+        ("device", device),
+        ("attempts", 2),
+    ]
+    report.paddleapi = {"token": 0, "verdict": Verdict.PADDLE_CRASH.value}  # type: ignore[attr-defined]
 
 
 def properties(item: CaseItem, result: CaseResult, info: AttemptInfo) -> list[tuple[str, Any]]:

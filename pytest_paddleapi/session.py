@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import os
 import time
@@ -20,20 +19,21 @@ from _pytest.runner import collect_one_node
 from _pytest.skipping import evaluate_skip_marks
 
 from . import junit
+from .case_slot import CaseSlot
 from .config.manifest import COMMAND_LINE, Case, Manifest
 from .devices.model import DeviceReadingError
+from .display import header_lines, summary_lines
 from .estimates import Estimates
 from .fleet import Fleet, Placement, devices_of
-from .gpu_admission import AdmissionRules, LedgerError, default_folder
+from .gpu_admission import AdmissionRules, LedgerError
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .keeping import Keeping
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
-from .process.errors import SlotKilledError, StartError
+from .process.errors import SlotKilledError
 from .process.messages import CaseResult
-from .process.supervisor import Supervisor
-from .reporting import AttemptInfo, make_report
+from .reporting import AttemptInfo, describe_worker_crash, make_report, oversize_report
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
 from .scheduling.confirming import Confirmation
@@ -65,9 +65,8 @@ class PaddleApiSession:
         self.manifest = manifest
         self.placement = placement
         self.fleet = fleet
-        self._confirmation = Confirmation(
-            lambda: devices_of(placement, options.memory_limit), options.ledger, self._rules()
-        )
+        confirmation = Confirmation(lambda: devices_of(placement, options.memory_limit), options.ledger, self._rules())
+        self.slot = CaseSlot(options, placement, confirmation)
         self.scheduler: CaseScheduling | None = None
         self.stop_text: str | None = None
         self.verdicts: Counter[str] = Counter()
@@ -80,7 +79,6 @@ class PaddleApiSession:
             options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
         )
         self._holds_configs = lru_cache(self._is_config_file)
-        self._supervisor: Supervisor | None = None
         self._admission: LedgerAdmission | None = None
         self._pending: Dispatch | None = None
         self._ended: Ended | None = None
@@ -121,36 +119,17 @@ class PaddleApiSession:
             self.config.hook.pytest_collectreport(report=report)
             items.extend(item for item in report.result if isinstance(item, CaseItem))
 
-    # Slot -----------------------------------------------------------------------------------
+    # Life -----------------------------------------------------------------------------------
 
     def warm_slot(self) -> None:
-        """Begin to start the case process, which takes seconds, while pytest collects."""
-        if self._supervisor is None:
-            case = msgspec.structs.replace(
-                self.options.case, device=self.placement.paddle[0], torch_device=self.placement.torch[0]
-            )
-            self._supervisor = Supervisor(
-                case,
-                environment=self.placement.environment,
-                rules=self.options.numbers.starts,
-                prepare_lock=self._prepare_lock(),
-            )
-            self._supervisor.start()
-
-    def _prepare_lock(self) -> Path | None:
-        """The file that is locked while a process prepares this slot's devices; the host needs none."""
-        if self.placement.kind == "cpu":
-            return None
-        folder = (self.options.ledger or default_folder()).absolute()
-        return folder.with_name(f"{folder.name}-prepare") / f"{self.placement.group.replace('/', '_')}.lock"
+        """Begin to start the case process while pytest collects."""
+        self.slot.warm()
 
     def close(self) -> None:
         """End the case process and give every lease back."""
         self.interrupts.restore()
         self.watch.finished()
-        if self._supervisor is not None:
-            self._supervisor.close()
-            self._supervisor = None
+        self.slot.close()
         if self._admission is not None:
             self._admission.close()
             self._admission = None
@@ -240,7 +219,7 @@ class PaddleApiSession:
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return None  # pytest's own loop says what is wrong
         if self.is_worker:
-            loop = WorkerLoop(find_interactor(self.config), _is_case, self.begin, self._may_follow, self.suspend_slot)
+            loop = WorkerLoop(find_interactor(self.config), _is_case, self.begin, self._may_follow, self.slot.suspend)
             self._following = lambda: self._announced(loop, session.items)
             loop.run(session)
         else:
@@ -251,8 +230,7 @@ class PaddleApiSession:
         """Nothing moves: kill whatever runs cases. Called from another thread."""
         if self.scheduler is not None:
             self.scheduler.kill()
-        if self._supervisor is not None:
-            self._supervisor.kill(reason)
+        self.slot.kill(reason)
 
     def _look(self, engine: Engine) -> str:
         self.watch.look(engine)
@@ -268,6 +246,7 @@ class PaddleApiSession:
         items = session.items
         names = [item.nodeid for item in items]
         engine = self.make_engine(names, [])
+        self.slot.confirm = self._unconfirmed
 
         def ordinary(position: int) -> None:
             self.watch.rest()
@@ -299,7 +278,7 @@ class PaddleApiSession:
                 run_case=run_case,
                 refuse=lambda position, need: self.refuse(names[position], need),
                 should_stop=lambda: bool(session.shouldfail or session.shouldstop or self.interrupts.came),
-                suspend=self.suspend_slot,
+                suspend=self.slot.suspend,
                 look=self.watch.look,
             )
         except SlotKilledError as exc:
@@ -356,20 +335,9 @@ class PaddleApiSession:
 
     def header(self) -> list[str]:
         """The lines under pytest's own."""
-        manifest = self.manifest
-        files = sum(1 for file in manifest.by_file if file is not COMMAND_LINE)
-        places = [_count(files, "file")] if files else []
-        places += ["the command line"] if COMMAND_LINE in manifest.by_file else []
-        counts = f"{_count(len(manifest.cases), 'config')} from {' and '.join(places)}"
-        left_out = [_count(manifest.duplicates, "duplicate")] if manifest.duplicates else []
-        left_out += [f"{_count(manifest.skipped, 'line')} without a config"] if manifest.skipped else []
-        left_out += self.keeping.counted()
-        versions = ", ".join(f"{name} {_version(name)}" for name in ("paddlepaddle", "torch"))
-        return [
-            f"paddleapi: {MODES[self.options.mode][0]} {self._where()}, {versions}",
-            f"paddleapi: {counts}{', left out: ' + ', '.join(left_out) if left_out else ''}",
-            *(f"paddleapi: {note}" for note in (*self._device_notes(), *self.keeping.header())),
-        ]
+        notes = (*self._device_notes(), *self.keeping.header())
+        mode = MODES[self.options.mode][0]
+        return header_lines(mode, self._where(), self.manifest, self.keeping.counted(), notes)
 
     def _device_notes(self) -> Iterable[str]:
         return () if self.fleet is None else self.fleet.notes(verbose=self.config.option.verbose > 0)
@@ -383,14 +351,8 @@ class PaddleApiSession:
             return
         if self.verdicts or self.reruns:
             terminal.section("Paddle API verdicts")
-            for verdict, count in self.verdicts.most_common():
-                terminal.line(f"{count:8}  {verdict}")
-            if self.reruns:
-                terminal.line(f"{self.reruns:8}  reruns")
-        if self.manifest.skipped:
-            terminal.line(
-                f"{self.manifest.skipped:8}  lines were no config, such as {self.manifest.skipped_samples[0]}"
-            )
+        for line in summary_lines(self.verdicts, self.reruns, self.manifest):
+            terminal.line(line)
         for line in (*self.known.lines(), *self.keeping.lines()):
             terminal.line(line)
         if self.stop_text:
@@ -422,20 +384,7 @@ class PaddleApiSession:
         case = self._case(nodeid)
         if case is None:
             return
-        report.when = "call"
-        report.longrepr = (
-            f"{Verdict.PADDLE_CRASH}: the xdist worker that ran this case died, twice\n\n"
-            f"config: {case.printable_text}\n"
-        )
-        report.user_properties = [
-            ("verdict", Verdict.PADDLE_CRASH.value),
-            ("api", case.api),
-            ("config", case.printable_text),
-            ("mode", self.options.mode.value),
-            ("device", self.placement.group),
-            ("attempts", 2),
-        ]
-        report.paddleapi = {"token": 0, "verdict": Verdict.PADDLE_CRASH.value}  # type: ignore[attr-defined]
+        describe_worker_crash(report, case, self.options.mode, self.placement.group)
         dsession = self.config.pluginmanager.getplugin("dsession")
         # DSession counts failures towards -x only for reports that a worker sent.
         dsession._handlefailures(report)
@@ -496,7 +445,7 @@ class PaddleApiSession:
             result = CaseResult(dispatch.token, Verdict.NOT_COMPARABLE, f"skipped by a mark: {skip.reason}")
             info = AttemptInfo(dispatch.token, dispatch.attempt)
         else:
-            result, info = self._attempt(item, dispatch)
+            result, info = self.slot.run(item.case.canonical, dispatch, self._following)
         info = replace(info, estimated_bytes=dispatch.estimate or None)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token
@@ -511,60 +460,12 @@ class PaddleApiSession:
         )
         return make_report(item, result, info, start, time.time())
 
-    def _attempt(self, item: CaseItem, dispatch: Dispatch) -> tuple[CaseResult, AttemptInfo]:
-        self.warm_slot()
-        assert self._supervisor is not None
-        if dispatch.restart:
-            self._supervisor.restart()
-        try:
-            if self._supervisor.prepare() and dispatch.lease_bytes and (why := self._unconfirmed()):
-                pid = self._supervisor.pid
-                context = self._confirmation.held(pid) if pid is not None else None
-                self._supervisor.suspend(undone=True)
-                result = CaseResult(dispatch.token, Verdict.DEFERRED, f"the slot was ready, but {why}")
-                return result, AttemptInfo(token=dispatch.token, attempt=dispatch.attempt, context_bytes=context)
-            attempt = self._supervisor.run(
-                item.case.canonical,
-                dispatch.lease_bytes,
-                dispatch.whole_device,
-                self.options.timeout,
-                self._following,
-            )
-        except StartError as exc:
-            # The case is as good as before; it is this slot that cannot run any.
-            text = f"no case process could be started: {exc}"
-            result = CaseResult(dispatch.token, Verdict.DEFERRED, text)
-            return result, AttemptInfo(
-                token=dispatch.token, attempt=dispatch.attempt, retired=str(exc), device_lost=exc.device_lost
-            )
-        result = attempt.result
-        external = result.verdict is Verdict.EXTERNAL_KILL
-        if external and dispatch.killed_before:
-            text = f"{result.text}\nThe process was killed from outside in an earlier attempt too."
-            result = CaseResult(result.token, Verdict.PADDLE_CRASH, text, result.measured, result.seconds)
-        info = AttemptInfo(
-            token=dispatch.token,
-            attempt=dispatch.attempt,
-            external=external,
-            pid=attempt.pid,
-            stdout=attempt.stdout,
-            stderr=attempt.stderr,
-        )
-        return result, info
-
-    def _unconfirmed(self) -> str:
-        """Why the lease does not fit any more, now that the slot's process is ready; empty where it does."""
-        if self._admission is None:
-            return self._confirmation.refusal()
-        pid = self._supervisor.pid if self._supervisor is not None else None
-        if pid is not None and self._admission.confirm(SLOT, pid):
+    def _unconfirmed(self, pid: int) -> str:
+        """Why the lease of the only slot does not fit any more, now that its process is ready."""
+        assert self._admission is not None
+        if self._admission.confirm(SLOT, pid):
             return ""
         return self._admission.trouble or "somebody else took the memory meanwhile"
-
-    def suspend_slot(self) -> None:
-        """End the case process, so that the devices are free; the next case starts a new one."""
-        if self._supervisor is not None:
-            self._supervisor.suspend()
 
     def refuse(self, nodeid: str, need: int) -> None:
         """Report a case that fits on no device: it never runs."""
@@ -574,28 +475,8 @@ class PaddleApiSession:
             f"oversize: it is estimated to need {need / 2**30:.1f} GiB with its reserve, more than the "
             f"{self._capacity() / 2**30:.1f} GiB that {self._giver()} to one case"
         )
-        path = nodeid.split("::", 1)[0]
-        api, _, arguments = case.name.partition("[")
-        report = pytest.TestReport(
-            nodeid=nodeid,
-            # As an item has it.
-            location=(path, None, f"{api}({arguments.removesuffix(']')})"),
-            keywords={nodeid: 1},
-            outcome="skipped",
-            longrepr=(case.file, case.line, f"Skipped: {text}"),
-            when="call",
-            duration=0.0,
-            user_properties=[
-                ("verdict", Verdict.OVERSIZE.value),
-                ("api", case.api),
-                ("config", case.printable_text),
-                ("mode", self.options.mode.value),
-                ("device", self.placement.kind),
-                ("attempts", 0),
-                ("estimated_bytes", self.estimates.now(case.canonical)),
-            ],
-            paddleapi={"token": 0, "verdict": Verdict.OVERSIZE.value},
-        )
+        estimate = self.estimates.now(case.canonical)
+        report = oversize_report(nodeid, case, text, self.options.mode, self.placement.kind, estimate)
         self.config.hook.pytest_runtest_logreport(report=report)
 
     def _giver(self) -> str:
@@ -606,20 +487,9 @@ class PaddleApiSession:
         return self._admission.capacity if self._admission is not None else 0
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _config_of(item: Any) -> str:
     return item.case.canonical if isinstance(item, CaseItem) and item.case.error is None else ""
 
 
 def _is_case(item: pytest.Item) -> bool:
     return isinstance(item, CaseItem)
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed as a package)"

@@ -41,6 +41,8 @@ TOP = {
     "interrupts",
     "stalls",
     "numbers",
+    "case_slot",
+    "display",
     "tolerances",
     "junit",
     "__init__",
