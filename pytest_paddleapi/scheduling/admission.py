@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..devices.model import Device, DeviceReadingError
+from ..devices.model import Device, DeviceLostError, DeviceReadingError
 from ..devices.processes import identify, is_running
 from ..devices.readings import patiently
 from ..gpu_admission import (
@@ -76,6 +76,8 @@ class LedgerAdmission:
         self._contexts: dict[str, int] = {}
         #: Slots whose case has ended while the ledger still says that it is active.
         self._ended: set[str] = set()
+        self._devices = {name: tuple(devices) for name, devices in groups.items()}
+        self._lost: dict[str, str] = {}
         self._next_settle = self._next_look = 0.0
         #: Why the ledger could not be written, or a device not be read, when it was last tried; "" where it could.
         self.trouble = ""
@@ -103,6 +105,21 @@ class LedgerAdmission:
     def drop_group(self, group: str) -> None:
         """What only fitted there is oversize from now on."""
         self.capacities.pop(group or next(iter(self.groups)), None)
+
+    def take_lost(self) -> dict[str, str]:
+        """Groups with a device that its driver says is gone, and what it says; each once."""
+        lost, self._lost = self._lost, {}
+        return lost
+
+    def _note_lost(self, group: str) -> None:
+        """Nothing could be read on a group: see whether that is for good."""
+        for device in self._devices[group]:
+            try:
+                device.read()
+            except DeviceLostError as exc:
+                self._lost[group] = str(exc)
+            except DeviceReadingError:
+                continue  # it may answer again
 
     def need(self, estimate: int) -> int:
         """Admission bytes by SPEC's rule."""
@@ -140,6 +157,8 @@ class LedgerAdmission:
         if not isinstance(answer, Granted):
             if answer.reason is not Refusal.MEMORY:
                 self.trouble = answer.text
+            if answer.reason is Refusal.READING:
+                self._note_lost(group)
             room = answer.available if answer.reason is Refusal.MEMORY else None
             if not grown or room is None or room < self.rules.minimum_bytes or not self._only(slot):
                 return None

@@ -61,6 +61,9 @@ class Admission(Protocol):
     def drop_group(self, group: str) -> None:
         """The group's devices are lost, or have no slot left: nothing can be admitted there any more."""
 
+    def take_lost(self) -> dict[str, str]:
+        """Groups with a device that was found lost since the last question, and why."""
+
     def need(self, estimate: int) -> int:
         """Admission bytes of a case with this estimated peak."""
 
@@ -329,6 +332,8 @@ class Engine:
         if self.stop_reason is None:
             if not self.admission.paused:
                 self._fill(free, now, started)
+            for group, why in self.admission.take_lost().items():
+                self.quarantine(group if group in self._idle else "", why)
             self._watch_pressure(now)
         self.admission.flush()
         return started

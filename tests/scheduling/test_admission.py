@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_paddleapi.devices.host import HostDevice
-from pytest_paddleapi.devices.model import DeviceReadingError, Holder, MemoryReading
+from pytest_paddleapi.devices.model import DeviceLostError, DeviceReadingError, Holder, MemoryReading
 from pytest_paddleapi.gpu_admission import GIB, AdmissionRules, LeaseState
 from pytest_paddleapi.scheduling.admission import LedgerAdmission
 
@@ -69,8 +69,11 @@ class Numbers:
     model: str = "numbers"
     free_needs_holders: bool = False
     sick: bool = False
+    lost: bool = False
 
     def read(self, holders: Sequence[Holder] = ()) -> MemoryReading:
+        if self.lost:
+            raise DeviceLostError(self.uuid, "it fell off the bus")
         if self.sick:
             raise DeviceReadingError(self.uuid, "it is sick")
         return MemoryReading(self.total, self.total - self.used, dict.fromkeys(holders, 0))
@@ -109,8 +112,23 @@ def test_a_device_that_cannot_be_read_is_told_of_and_no_want_of_memory(tmp_path:
         device.sick = True
         assert admission.reserve("a", "case", GIB, grown=False) is None
         assert "it is sick" in admission.trouble
+        assert admission.take_lost() == {}
         device.sick = False
         assert admission.reserve("a", "case", GIB, grown=False) is not None
         assert admission.trouble == ""
+    finally:
+        admission.close()
+
+
+def test_a_lost_device_is_told_of_once(tmp_path: Path) -> None:
+    devices = [Numbers(100 * GIB), Numbers(100 * GIB, uuid="GPU-1")]
+    admission = LedgerAdmission({"g": devices}, workers=1, folder=tmp_path / "ledger")
+    admission.place("a", "g")
+    try:
+        devices[1].lost = True
+        assert admission.reserve("a", "case", GIB, grown=False) is None
+        (why,) = admission.take_lost().values()
+        assert "GPU-1: it fell off the bus" in why
+        assert admission.take_lost() == {}
     finally:
         admission.close()

@@ -84,6 +84,9 @@ class Memory:
     def wants_restart(self, slot: str) -> bool:
         return False
 
+    def take_lost(self) -> dict[str, str]:
+        return {}
+
     def under_pressure(self, now: float, *, waiting: int, busy: int) -> bool:
         if not waiting or busy:
             self.stuck = None

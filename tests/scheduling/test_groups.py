@@ -19,6 +19,7 @@ class Groups:
     places: dict[str, str] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     paused: bool = False
+    lost: dict[str, str] = field(default_factory=dict)
     trouble: str = ""
     asked: list[str] = field(default_factory=list)
 
@@ -63,6 +64,10 @@ class Groups:
 
     def wants_restart(self, slot: str) -> bool:
         return False
+
+    def take_lost(self) -> dict[str, str]:
+        lost, self.lost = self.lost, {}
+        return lost
 
     def under_pressure(self, now: float, *, waiting: int, busy: int) -> bool:
         return bool(waiting) and not busy and now > 600
@@ -124,6 +129,19 @@ def test_a_lost_device_takes_its_idle_slots_along_and_lets_busy_ones_end() -> No
     assert {d.slot for d in again} == {"b1", "b2"}
     assert 0 in {d.case for d in again}
     assert engine.stop_reason is None
+
+
+def test_a_device_that_is_lost_while_cases_run_takes_no_more() -> None:
+    admission = Groups({"A": 10, "B": 10})
+    engine = engine_on(admission, [1] * 4, {"a1": "A", "a2": "A", "b1": "B"})
+    admission.targets["A"] = 1
+    running = {d.slot: d for d in engine.poll(0.0)}
+    admission.lost["A"] = "it fell off the bus"
+    engine.poll(1.0)
+    assert engine.quarantined == {"A": "it fell off the bus"}
+    assert engine.settle("a1", running["a1"].token, Ended(Verdict.PASS), 2.0)
+    engine.settle("b1", running["b1"].token, Ended(Verdict.PASS), 2.0)
+    assert started(engine.poll(3.0)) == [("b1", 2)]
 
 
 def test_a_group_whose_slots_are_all_retired_is_quarantined() -> None:

@@ -88,6 +88,9 @@ class Fleet:
             self.policy.slot_restarted(slot)
         return wanted
 
+    def take_lost(self) -> dict[str, str]:
+        return {}
+
     def under_pressure(self, now: float, *, waiting: int, busy: int) -> bool:
         return self.policy.under_pressure(now, waiting=waiting, busy=busy)
 
