@@ -150,6 +150,8 @@ class LedgerAdmission:
     def _reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
         group = self._places[slot].name
         usable = self.capacities.get(group, 0)
+        if grown and need > usable and usable < self.capacity:
+            return None  # a larger device can give it more, and what it has there is final
         # More would not be confirmed once the process has its context.
         capacity = max(usable - self._contexts.get(group, 0), min(usable, self.rules.minimum_bytes))
         size = min(need, capacity) if grown or need <= usable else need

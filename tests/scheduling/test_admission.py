@@ -132,3 +132,20 @@ def test_a_lost_device_is_told_of_once(tmp_path: Path) -> None:
         assert admission.take_lost() == {}
     finally:
         admission.close()
+
+
+def test_a_case_that_outgrew_a_small_device_is_given_all_of_the_largest(tmp_path: Path) -> None:
+    small, large = Numbers(100), Numbers(200, uuid="GPU-1")
+    rules = AdmissionRules(reserve_bytes=10, reserve_fraction=0.0, minimum_bytes=1, margin_bytes=0)
+    admission = LedgerAdmission({"s": [small], "l": [large]}, workers=1, folder=tmp_path / "ledger", rules=rules)
+    admission.place("a", "s")
+    admission.place("b", "l")
+    try:
+        assert admission.reserve("a", "case", 500, grown=True) is None
+        grant = admission.reserve("b", "case", 500, grown=True)
+        assert grant is not None and (grant.nbytes, grant.whole_device) == (190, True)
+        admission.drop_group("l")
+        grant = admission.reserve("a", "case", 500, grown=True)
+        assert grant is not None and (grant.nbytes, grant.whole_device) == (90, True)
+    finally:
+        admission.close()
