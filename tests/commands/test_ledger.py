@@ -380,6 +380,8 @@ def watching(folder: Path, *arguments: str, stdout: int = subprocess.PIPE) -> Ki
         stdout=stdout,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # Whoever runs the tests in the background may ignore it, and children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
