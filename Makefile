@@ -4,7 +4,8 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OLDEST := $(VENV)-oldest
-# Half of the time a test waits for processes, so that more than one a core fit.
+# Half of the time a test waits for processes, so that more than one a core fit; and none of them is to be left alone
+# with the long tests at the end.
 WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 
 .PHONY: help setup example test test-main test-oldest test-gpu test-slow soak check bench mutation wheel clean
@@ -36,7 +37,7 @@ test: test-main test-oldest
 # The built wheel is what is tested: it is installed over the editable project.
 test-main: $(STAMP) wheel
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps dist/*.whl
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not soak"; code=$$?; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not soak"; code=$$?; \
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps --editable .; exit $$code
 
 # The plugin's own tests against the oldest supported pytest and xdist, in an environment that borrows
@@ -48,7 +49,7 @@ test-oldest: $(STAMP) wheel
 	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" \
 		> $$($(OLDEST)/bin/python -c "import site; print(site.getsitepackages()[0])")/zz_main.pth
 	$(OLDEST)/bin/python -m pytest --version
-	$(OLDEST)/bin/python -m pytest tests/plugin -n $(WORKERS) -m "not slow and not soak and not any_version"
+	$(OLDEST)/bin/python -m pytest tests/plugin -n $(WORKERS) --dist worksteal -m "not slow and not soak and not any_version"
 
 # On a machine with an NVIDIA GPU: real readings, leases, spares and CUDA errors, with Torch alone or with Paddle.
 test-gpu: $(STAMP)

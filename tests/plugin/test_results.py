@@ -259,6 +259,7 @@ def kill_and_resume(folder: Path, kills: int) -> None:
     assert final_verdicts(results) == Counter(configs)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_and_resumed_decides_each_case_once(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, 2)
 

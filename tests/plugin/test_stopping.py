@@ -63,7 +63,7 @@ def descendants(pid: int) -> list[psutil.Process]:
     return psutil.Process(pid).children(recursive=True)
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("workers", [pytest.param("-n0", marks=pytest.mark.slow), "-n2"])
 def test_the_first_ctrl_c_lets_running_cases_end_and_starts_nothing_more(tmp_path: Path, workers: str) -> None:
     (tmp_path / "a.txt").write_text("\n".join(SLOW.format(n) for n in range(1000, 1012)))
     session = Session(tmp_path, "--paddleapi-configs=a.txt", workers)
