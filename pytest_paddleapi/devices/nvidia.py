@@ -123,14 +123,14 @@ def _ours(by_pid: Mapping[int, int], holders: Sequence[Holder]) -> dict[Holder, 
 
 
 class NvidiaKind:
-    """GPUs that NVML can see and the outer ``CUDAVISIBLE_DEVICES`` leaves in sight."""
+    """GPUs that NVML can see and the outer ``CUDA_VISIBLE_DEVICES`` leaves in sight."""
 
     name = "nvidia"
     priority = 100
     visibility_variable: str | None = VISIBLE
 
     def probe(self, environ: Mapping[str, str]) -> Probe:
-        """Initialise NVML and list the GPUs, in the order of ``CUDAVISIBLE_DEVICES`` where that is set."""
+        """Initialise NVML and list the GPUs, in the order of ``CUDA_VISIBLE_DEVICES`` where that is set."""
         try:
             import pynvml
         except ImportError as exc:
