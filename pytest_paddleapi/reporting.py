@@ -11,7 +11,7 @@ from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocat
 
 from .config.manifest import Case
 from .items import CaseItem, session_key
-from .options import DEFAULT_TIMEOUT, MODES
+from .options.repeating import decisive
 from .process.messages import CaseResult, Mode
 from .results.verdicts import Outcome, Verdict, outcome_of
 
@@ -163,6 +163,7 @@ def properties(item: CaseItem, result: CaseResult, info: AttemptInfo) -> list[tu
         ("compared_elements", measured.compared_elements),
         ("tolerance", measured.tolerance),
         ("notes", "; ".join(measured.notes) or None),
+        *measured.more.items(),
     ]
     return [*item.user_properties, *((name, value) for name, value in found if value is not None)]
 
@@ -184,30 +185,7 @@ def failure_text(item: CaseItem, result: CaseResult) -> str:
 
 def repro_command(item: CaseItem) -> str:
     """One line that runs this case alone, with the options that decide its verdict."""
-    session_options = item.config.stash[session_key].options
-    mode: Mode = session_options.mode
-    parts = ["pytest", MODES[mode][0]]
-    case, tolerance = session_options.case, session_options.case.tolerance
-    if case.seed:
-        parts.append(f"--paddleapi-seed={case.seed}")
-    if tolerance.kind == "bitwise":
-        parts.append("--paddleapi-bitwise")
-    elif tolerance.kind == "fixed":
-        parts += [f"--paddleapi-atol={tolerance.atol:g}", f"--paddleapi-rtol={tolerance.rtol:g}"]
-    file = item.config.option.paddleapi_tolerances
-    if file:
-        parts.append(f"--paddleapi-tolerances={file}")
-    if not case.test_backward:
-        parts.append("--paddleapi-no-backward")
-    if case.cache_inputs:
-        parts.append("--paddleapi-cache-inputs")
-    options_given = item.config.option
-    if session_options.timeout != DEFAULT_TIMEOUT:
-        parts.append(f"--paddleapi-timeout={session_options.timeout:g}")
-    if options_given.paddleapi_threads:
-        parts.append(f"--paddleapi-threads={options_given.paddleapi_threads}")
-    if session_options.unsupported_fails:
-        parts.append("--paddleapi-unsupported=fail")
+    parts = ["pytest", *decisive(item.config, item.config.stash[session_key].options)]
     if item.case.error is not None:
         return shlex.join([*parts, item.nodeid])
     return shlex.join([*parts, f"--paddleapi-config={item.case.canonical}"])

@@ -336,7 +336,7 @@ class PaddleApiSession:
     def header(self) -> list[str]:
         """The lines under pytest's own."""
         notes = (*self._device_notes(), *self.keeping.header())
-        mode = MODES[self.options.mode][0]
+        mode = MODES[self.options.mode].option
         return header_lines(mode, self._where(), self.manifest, self.keeping.counted(), notes)
 
     def _device_notes(self) -> Iterable[str]:

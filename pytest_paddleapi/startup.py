@@ -48,7 +48,7 @@ def start(config: pytest.Config) -> PaddleApiSession:
     texts = _command_line_texts(config, options)
     if not files and not named and not texts:
         raise pytest.UsageError(
-            f"{MODES[options.mode][0]} has nothing to run: give --paddleapi-configs=PATH or "
+            f"{MODES[options.mode].option} has nothing to run: give --paddleapi-configs=PATH or "
             f"--paddleapi-config='paddle.abs(...)'{_folder_hint(config)}"
         )
     _choose_arguments(config, files, named)

@@ -118,6 +118,8 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
     peak_bytes: int | None = None
     #: Why gradients were not compared, a reference in higher precision, a statistical check, ...
     notes: tuple[str, ...] = ()
+    #: What only one mode has, as properties of the item: name and value.
+    more: dict[str, Union[int, float, str]] = {}
 
 
 class CaseResult(msgspec.Struct, frozen=True, tag="result"):

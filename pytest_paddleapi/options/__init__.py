@@ -1,0 +1,22 @@
+"""What the command line asks for: the options that pytest registers, and how they are read and checked."""
+
+from .declared import add_options
+from .model import DEFAULT_TIMEOUT, RunOptions
+from .modes import MODES
+from .reading import device_options, is_active, memory_limit, read_options
+from .sizes import read_size
+from .workers import cores, worker_count
+
+__all__ = [
+    "DEFAULT_TIMEOUT",
+    "MODES",
+    "RunOptions",
+    "add_options",
+    "cores",
+    "device_options",
+    "is_active",
+    "memory_limit",
+    "read_options",
+    "read_size",
+    "worker_count",
+]

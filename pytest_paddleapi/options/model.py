@@ -1,0 +1,45 @@
+"""Everything that the command line asks for, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..devices.selection import DeviceOptions
+from ..numbers import Numbers
+from ..process.messages import CaseOptions, Mode
+from ..results.baseline import Baseline
+from ..results.verdicts import Verdict
+
+__all__ = ["DEFAULT_TIMEOUT", "RunOptions"]
+
+#: Seconds; SPEC's limit of one case.
+DEFAULT_TIMEOUT = 1800.0
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the user asked for, checked. ``case`` is what the case processes need of it."""
+
+    case: CaseOptions
+    patterns: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    timeout: float = DEFAULT_TIMEOUT
+    unsupported_fails: bool = False
+    memory_limit: int | None = None
+    ledger: Path | None = None
+    pressure_timeout: float = 600.0
+    stall_timeout: float | None = None
+    baseline_file: Path | None = None
+    baseline: Baseline | None = None
+    update_baseline: bool = False
+    results: Path | None = None
+    resume: bool = False
+    retest: tuple[Verdict, ...] = ()
+    device: str = "auto"
+    devices: DeviceOptions = field(default_factory=DeviceOptions)
+    numbers: Numbers = field(default_factory=Numbers)
+
+    @property
+    def mode(self) -> Mode:
+        return self.case.mode
