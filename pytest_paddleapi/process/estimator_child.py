@@ -48,8 +48,11 @@ def _serve(channel: Channel[ToEstimator]) -> None:
         raise SystemExit(f"the first message must be PrepareEstimator, not {type(request).__name__}")
     module, _, name = request.estimator.partition(":")
     options = request.options
+    # As for a case process: an import makes no garbage.
+    gc.disable()
     make = getattr(importlib.import_module(module), name)
     estimator = make(options.case, torch_on_device=options.torch_on_device, caches_kept=options.caches_kept)
+    gc.enable()
     gc.collect()
     gc.freeze()
     data, _ = kernel.data_and_resident_bytes()

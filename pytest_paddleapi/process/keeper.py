@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -76,7 +77,8 @@ class _Launch:
 class Keeper(CaseParent):
     """Starts spares, one at a time, and gives the loaded one to the case that is to be launched.
 
-    The next one is started when the case process is ready, or dead: not while one loads or prepares its device.
+    The next one is started some time after the case process is ready, or when that is dead: not while one loads or
+    prepares its device.
     """
 
     def __init__(self, channel: Channel[ToLauncher], request: Load) -> None:
@@ -86,6 +88,8 @@ class Keeper(CaseParent):
         self._wanted: _Launch | None = None
         #: The token of the case process that is not ready yet.
         self._preparing: int | None = None
+        #: When the next spare is to be started (monotonic seconds), where that is still to come.
+        self._start_at: float | None = None
         #: A spare could not load; the worker ends this process when it next needs one.
         self._failed = False
         #: Spares that died while they waited, since one was used.
@@ -106,6 +110,7 @@ class Keeper(CaseParent):
         if self._failed:
             self._refuse("no spare process could be loaded")
         else:
+            self._start()
             self._hand_over()
 
     def tend_spare(self, message: MakeSpare | SignalSpare) -> None:
@@ -113,16 +118,16 @@ class Keeper(CaseParent):
         if isinstance(message, MakeSpare):
             if message.token == self._preparing:
                 self._preparing = None
-                self._start()
+                self._start_at = time.monotonic() + message.delay
         elif self._spare is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._spare.pid, message.signal)  # not reaped yet, so the id is still its own
 
     def case_ended(self, token: int) -> None:
-        """A process that died before it was ready makes room for the next spare too."""
+        """One that died before it was ready makes room for the next spare too, and none is waited for now."""
         if token == self._preparing:
             self._preparing = None
-            self._start()
+        self._start()
 
     def other_ended(self, pid: int, status: int) -> None:
         """The spare died: while it waited, another one loads; a load that failed is for the worker to judge."""
@@ -140,7 +145,12 @@ class Keeper(CaseParent):
         self._start()
 
     def listen(self) -> None:
-        """What the spare says: loaded, not loaded, or that it is the case process now."""
+        """What the spare says: loaded, not loaded, or that it is the case process now.
+
+        Starts one whose time has come.
+        """
+        if self._start_at is not None and time.monotonic() >= self._start_at:
+            self._start()
         spare = self._spare
         if spare is None:
             return
@@ -165,7 +175,12 @@ class Keeper(CaseParent):
             else:
                 self._became(spare, message)
 
+    def patience(self) -> float | None:
+        """Until the next spare is to be started."""
+        return None if self._start_at is None else max(0.0, (self._start_at - time.monotonic()) * 1000)
+
     def _start(self) -> None:
+        self._start_at = None
         if self._spare is not None or self._preparing is not None or self._failed:
             return
         ours, theirs = channel_pair()

@@ -63,7 +63,7 @@ class Launcher(Protocol):
     def launch(self, token: int, options: CaseOptions, fds: Sequence[int], deadline: float) -> CaseLaunched:
         """Make a case process that has copies of ``fds``: channel, stdout, stderr, stacks; raises StartError."""
 
-    def case_is_ready(self, token: int) -> None:
+    def case_is_ready(self, token: int, spare_delay: float) -> None:
         """The case process has prepared its device, so that the next one may be loaded."""
 
     def signal_case(self, token: int, number: int, *, group: bool = False) -> None:
@@ -177,7 +177,7 @@ class _Parent:
         except ChannelError:
             raise StartError(f"{self._name} {self._end_text()}, and made no case process\n{self._tail()}") from None
 
-    def case_is_ready(self, token: int) -> None:
+    def case_is_ready(self, token: int, spare_delay: float) -> None:
         """Nothing, where the next case process comes from a fork."""
 
     def signal_case(self, token: int, number: int, *, group: bool = False) -> None:
@@ -304,9 +304,9 @@ class Spares(_Parent):
         #: The spare that loads or waits.
         self._spare_pid: int | None = None
 
-    def case_is_ready(self, token: int) -> None:
-        """Let the next spare load behind it."""
-        self._send(MakeSpare(token))
+    def case_is_ready(self, token: int, spare_delay: float) -> None:
+        """Let the next spare load behind it, in so many seconds."""
+        self._send(MakeSpare(token, spare_delay))
 
     def _note(self, message: FromLauncher) -> None:
         super()._note(message)

@@ -184,9 +184,10 @@ class SignalCase(msgspec.Struct, frozen=True, tag="signal"):
 
 
 class MakeSpare(msgspec.Struct, frozen=True, tag="make_spare"):
-    """Worker to keeper: the case process ``token`` is ready, so the next spare may be loaded behind it."""
+    """Worker to keeper: the case process ``token`` is ready; in ``delay`` seconds the next spare may load behind it."""
 
     token: int
+    delay: float = 0.0
 
 
 class SignalSpare(msgspec.Struct, frozen=True, tag="signal_spare"):

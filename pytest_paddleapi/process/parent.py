@@ -41,6 +41,10 @@ class CaseParent:
     def listen(self) -> None:
         """Read what came from where the subclass registered with :attr:`poll`."""
 
+    def patience(self) -> float | None:
+        """Milliseconds after which :meth:`listen` is to be called though nothing came; None: never."""
+        return None
+
     def tend_spare(self, message: MakeSpare | SignalSpare) -> None:
         """A message about spares; one that forks has none."""
 
@@ -63,7 +67,7 @@ class CaseParent:
         self.poll.register(self.channel, select.POLLIN)
         self.poll.register(wake_read, select.POLLIN)
         while True:
-            self.poll.poll()
+            self.poll.poll(self.patience())
             with contextlib.suppress(BlockingIOError):
                 os.read(wake_read, 4096)
             for message in self.channel.receive_available():

@@ -42,12 +42,15 @@ TRANSITIONS: dict[SlotState, frozenset[SlotState]] = {
 class StartRules:
     """Seconds to wait after the n-th failed start in a row, and how many retire the slot (0: never).
 
-    ``retire_undone`` counts starts that worked, but whose memory was gone when it was read again.
+    ``retire_undone`` counts starts that worked, but whose memory was gone when it was read again. ``spare_delay`` is
+    how many seconds after a case process is ready the next spare begins to load: at the start of a session all cores
+    are for the cases.
     """
 
     waits: tuple[float, ...] = (5.0, 15.0, 30.0, 60.0)
     retire_after: int = 5
     retire_undone: int = 3
+    spare_delay: float = 3.0
 
 
 class SlotLife:

@@ -257,7 +257,7 @@ class SlotProcess:
             raise StartError(f"the case process could not get ready\n{message.text}\n{self._last_words()}".rstrip())
         if not isinstance(message, CaseReady):
             raise StartError(f"the case process sent {type(message).__name__} where CaseReady was expected")
-        launcher.case_is_ready(self._token)
+        launcher.case_is_ready(self._token, self.life.rules.spare_delay)
         self.life.to(SlotState.IDLE)
 
     def restart(self) -> None:
