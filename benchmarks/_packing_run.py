@@ -91,6 +91,7 @@ class Simulation:
         self.now = 0.0
         self._events: list[tuple[float, int, Any, tuple[Any, ...]]] = []
         self._serial = itertools.count()
+        self._tick_number = 0
         self._pids = itertools.count(1)
         self._rng = random.Random(setting.seed)
         self._slots: dict[str, _Slot] = {}
@@ -106,7 +107,7 @@ class Simulation:
         if self.setting.foreign:
             for foreigner in foreigners_on(self.devices, self.setting.seed):
                 self._at(foreigner.next, self._foreign, foreigner)
-        self._tick()
+        self._poll()
         outcome, engine, events = self.outcome, self.engine, self._events
         while events and not engine.finished:
             self.now, _, act, arguments = heapq.heappop(events)
@@ -123,11 +124,19 @@ class Simulation:
         foreigner.act(self.now)
         self._at(foreigner.next, self._foreign, foreigner)
 
-    def _tick(self) -> None:
-        self._poll()
-        self._at(self.now + self.setting.tick, self._tick)
+    def _tick(self, number: int) -> None:
+        if number == self._tick_number:
+            self._poll()
 
     def _poll(self) -> None:
+        self._poll_once()
+        # As the controller's clock does: half a second later, or when the engine wants to look.
+        look = self.engine.next_look(self.now)
+        self._tick_number += 1
+        due = self.now + self.setting.tick
+        self._at(due if look is None else min(due, max(look, self.now + 1e-6)), self._tick, self._tick_number)
+
+    def _poll_once(self) -> None:
         dispatches = self.engine.poll(self.now)
         if self.setting.audit:
             for uuid in {self._slots[dispatch.slot].device.uuid for dispatch in dispatches}:

@@ -22,8 +22,9 @@ FIRST_WINDOW, FIRST_WINDOW_PER_SLOT = 64, 32
 #: More slots than this see no more cases: with thousands of them the look would cost more than it finds.
 MOST_FIRST_WINDOW = 2048
 DEEP_WINDOW, DEEP_LOOK_EVERY = 8192, 5.0
-#: Where nothing fitted on a group, it is asked again this many seconds later, or when something ends there.
-LOOK_AGAIN = 0.1
+#: Where nothing fitted on a group, it is asked again this many seconds later, or when something ends there. The memory
+#: of what ended comes back a few milliseconds later, so looks are dense at first and get rarer.
+LOOK_AGAIN, LOOK_AGAIN_SOON = 0.1, 0.01
 #: The fourth external kill of a session says that the machine is not safe to run on.
 EXTERNAL_KILL_LIMIT = 4
 #: A case may take its worker down once more before it is reported.
@@ -209,6 +210,7 @@ class Engine:
     _idle: dict[str, dict[str, None]] = field(default_factory=dict)
     _open: dict[str, None] = field(default_factory=dict)
     _next_look: float = 0.0
+    _last_end: float = float("-inf")
     #: Kept while no case comes in between, as of which change of the queue. Estimates may get better: it is made anew
     #: now and then.
     _candidates: Candidates | None = None
@@ -318,6 +320,12 @@ class Engine:
             self.admission.gone(slot)
         return idle
 
+    def next_look(self, now: float) -> float | None:
+        """When :meth:`poll` may find memory for cases that wait; None where none waits or no slot is idle."""
+        if not self.queue.ready or self._busy == len(self._slots) or self.stop_reason is not None:
+            return None
+        return max(now, self._next_look)
+
     @property
     def finished(self) -> bool:
         """Nothing waits and nothing runs, or the run was stopped and nothing runs."""
@@ -341,7 +349,7 @@ class Engine:
     def _fill(self, slots: list[str] | None, now: float, started: list[Dispatch]) -> None:
         """Start what fits: the least busy group first, and in it the slot with the fewest failures."""
         if now >= self._next_look or self._unready:
-            self._next_look = now + LOOK_AGAIN
+            self._next_look = now + min(LOOK_AGAIN, max(LOOK_AGAIN_SOON, (now - self._last_end) / 2))
             self._open.update((group, None) for group, idle in self._idle.items() if idle)
         candidates = self._find_candidates(now)
         if not self.queue.ready:
@@ -515,6 +523,8 @@ class Engine:
             self._history(state.running.case).attempts += 1
             return True
         self._end(slot, state)
+        self._last_end = now
+        self._next_look = min(self._next_look, now + LOOK_AGAIN_SOON)
         self._put_back(state.following)
         self.admission.finished(slot, pid=ended.pid)
         if not len(self.queue):

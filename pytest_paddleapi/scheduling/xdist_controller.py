@@ -16,11 +16,9 @@ from ..results.verdicts import Verdict
 from .engine import Dispatch, Ended, Engine
 from .xdist_worker import RUN_COMMAND, SUSPEND_COMMAND
 
-#: How often memory and delayed retries are looked at while no worker reports anything.
+#: How often memory and delayed retries are looked at while no worker reports anything. While a worker has nothing to
+#: do although cases wait, memory may come back at any moment, and the engine says when to look.
 TICK_SECONDS = 0.5
-#: The same while a worker has nothing to do although cases wait: memory may come back at any moment. In the
-#: simulation of ``benchmarks/packing.py`` large cases end 5 % sooner for it.
-QUICK_TICK_SECONDS = 0.1
 #: How many quick cases wait at a worker behind its present one, so that it need not wait for the controller.
 FOLLOWERS = 4
 #: A worker that dies in the moment of its start is started this often before the session ends with the error.
@@ -200,12 +198,10 @@ class CaseScheduling:
         worker.ended_token = data["token"]
 
     def tick(self) -> None:
-        """Called in the main thread every TICK_SECONDS."""
-        self._pump()
+        """Called in the main thread every TICK_SECONDS, or when the engine wants to look."""
         if self._ticker is not None:
-            engine = self.engine
-            hungry = engine is not None and engine.queue.ready and engine.busy < len(self._workers)
-            self._ticker.served(QUICK_TICK_SECONDS if hungry else TICK_SECONDS)
+            self._ticker.served()
+        self._pump()
 
     def close(self) -> None:
         """Stop the clock."""
@@ -254,6 +250,8 @@ class CaseScheduling:
             position, need = engine.oversize.pop(0)
             assert self.collection is not None
             self.refuse(self.collection[position], need)
+        if self._ticker is not None and (look := engine.next_look(time.monotonic())) is not None:
+            self._ticker.at_latest(look)
         self._look(engine)
 
     def _look(self, engine: Engine) -> None:
@@ -351,9 +349,11 @@ class _Ticker:
 
     def __init__(self, dsession: Any) -> None:
         self._dsession = dsession
-        self._stopped = threading.Event()
+        self._changed = threading.Condition()
+        self._stopped = False
         self._unserved = False
-        self._seconds = TICK_SECONDS
+        #: When the next tick is due (monotonic seconds).
+        self._due = 0.0
         self._thread = threading.Thread(target=self._run, name="paddleapi-tick", daemon=True)
 
     @classmethod
@@ -366,15 +366,32 @@ class _Ticker:
         return ticker
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._seconds):
-            if not self._unserved:  # never two in the queue
-                self._unserved = True
-                self._dsession.queue.put(("paddleapi_tick", {}))
+        with self._changed:
+            self._due = time.monotonic() + TICK_SECONDS
+            while not self._stopped:
+                if self._unserved:  # never two in the queue
+                    self._changed.wait()
+                elif (left := self._due - time.monotonic()) > 0:
+                    self._changed.wait(left)
+                else:
+                    self._unserved = True
+                    self._dsession.queue.put(("paddleapi_tick", {}))
 
-    def served(self, seconds: float) -> None:
-        """The tick was handled; the next one comes so much later."""
-        self._seconds = seconds
-        self._unserved = False
+    def served(self) -> None:
+        """The tick has come; the next one comes TICK_SECONDS later, if not before."""
+        with self._changed:
+            self._unserved = False
+            self._due = time.monotonic() + TICK_SECONDS
+            self._changed.notify()
+
+    def at_latest(self, when: float) -> None:
+        """The next tick comes then at the latest (monotonic seconds)."""
+        with self._changed:
+            if when < self._due:
+                self._due = when
+                self._changed.notify()
 
     def stop(self) -> None:
-        self._stopped.set()
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
