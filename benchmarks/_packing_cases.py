@@ -10,8 +10,10 @@ sides of the median, up to 7.5.
 **Seconds** = 20 ms (launch, messages) + bytes moved / 1 TB/s; a case moves its true peak 4 times (forward, backward,
 both frameworks), 20 times where the operator computes much on each byte (products, convolutions, attention).
 
-**Memory** is taken in equal steps over the run; it is given back 0.2 to 3 s after the end of the case, because the
-frameworks' caching allocators are off and the driver takes its time.
+**Memory** is taken in equal steps over the run. With caching allocators off a living process gives it back at once, and
+what it takes for that is :data:`RELEASE_SECONDS`: ``prompt``, a few milliseconds of collecting garbage, as with a call
+that frees device memory before it returns; or ``slow``, a driver that takes its time. A dead process's memory takes as
+long as with the slow one in both.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from pytest_paddleapi.gpu_admission import MeasuredBytes
 
 GIB, MIB = 1 << 30, 1 << 20
 #: Of the ratio estimate / measured peak.
@@ -31,8 +35,12 @@ BELOW, ABOVE = 0.22, 0.5
 OVERHEAD_SECONDS, BYTES_PER_SECOND = 0.02, 1e12
 PASSES, HEAVY_PASSES = 4, 20
 HEAVY = ("matmul", "conv", "attention", "einsum", "linear", "bmm", "mm", "dot", "linalg", "fft")
-#: Seconds from the end of a case, or the death of a process, until its memory is free.
-RELEASE_SECONDS = (0.2, 3.0)
+#: Seconds from the end of a case until its memory is free; and from the death of a process.
+RELEASE_SECONDS = {"prompt": (0.0, 0.05), "slow": (0.2, 3.0)}
+DEATH_SECONDS = (0.2, 3.0)
+#: By how much runs of one case differ in their peak at most, and what a measured one is multiplied with
+#: (``results/learned.py``).
+RUNS_DIFFER, LEARNED_FACTOR = 0.03, 1.1
 #: A case that takes less than this takes it in one step, any other in this many.
 ONE_STEP, STEPS = 64 * MIB, 4
 #: Start of a case process: loading, then preparing its device (one at a time on each), and its context.
@@ -57,6 +65,11 @@ class SimulatedCase:
     peak: int
     seconds: float
     release: float
+
+    @property
+    def rectangle(self) -> float:
+        """Byte-seconds of its peak from its start until that is given back."""
+        return self.peak * (self.seconds + self.release)
 
     @property
     def memory_seconds(self) -> float:
@@ -85,8 +98,13 @@ def ratio_of(rng: random.Random) -> float:
     return min(MOST, max(TOO_SMALL, ratio))
 
 
-def draw_cases(lines: Sequence[Line], count: int, seed: int) -> list[SimulatedCase]:
-    """``count`` cases: every line once in random order, and again from the start while there are too few."""
+def draw_cases(
+    lines: Sequence[Line], count: int, seed: int, *, release: str = "prompt", learned: bool = False
+) -> list[SimulatedCase]:
+    """``count`` cases: every line once in random order, and again from the start while there are too few.
+
+    ``learned``: the estimate is what an earlier run has measured, with what is added to it.
+    """
     found = []
     for number, line in enumerate(_endless(lines, seed)):
         if number == count:
@@ -94,7 +112,11 @@ def draw_cases(lines: Sequence[Line], count: int, seed: int) -> list[SimulatedCa
         rng = random.Random(seed * 1_000_003 + number)
         peak = int(line.estimate / ratio_of(rng))
         seconds = OVERHEAD_SECONDS + peak * line.passes / BYTES_PER_SECOND
-        found.append(SimulatedCase(line.estimate, line.inputs, peak, seconds, rng.uniform(*RELEASE_SECONDS)))
+        back = rng.uniform(*RELEASE_SECONDS[release])
+        estimate = line.estimate
+        if learned:
+            estimate = MeasuredBytes(peak * rng.uniform(1 - RUNS_DIFFER, 1 + RUNS_DIFFER) * LEARNED_FACTOR)
+        found.append(SimulatedCase(estimate, line.inputs, peak, seconds, back))
     return found
 
 
@@ -111,6 +133,9 @@ class Bounds:
     ``slots``: every slot runs cases from the moment at which its process can be ready. ``memory``: every byte of
     every device is in use all the time from the first possible moment. ``longest``: the longest case, after a start.
 
+    ``whole`` holds for those who keep a case's peak free for it as long as it runs, which is what any promise means: of
+    cases of which no two go together (the peaks of any two are more than a device has) one runs at a time.
+
     ``leases`` holds for those only who keep to the leases: a case takes its lease from the start on and its peak until
     that is back; and of cases of which no two go together (the peak of each and the lease of any other are more than
     a device can give) one starts on a device when the memory of the last is back.
@@ -119,6 +144,7 @@ class Bounds:
     slots: float
     memory: float
     longest: float
+    whole: float
     leases: float
 
     @property
@@ -148,6 +174,12 @@ def bounds_of(
         slots=_time_of(work / devices, workers),
         memory=first + max(0.0, area / (devices * total) - after),
         longest=first + max((case.seconds for case in cases), default=0.0),
+        whole=first
+        + max(
+            0.0,
+            sum(case.rectangle for case in cases) / (devices * total) - after,
+            _most_alone(cases, [case.peak for case in cases], total) / devices - after,
+        ),
         leases=first + max(0.0, promised / (devices * usable) - after, alone - after),
     )
 

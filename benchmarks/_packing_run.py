@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from _packing_cases import CONTEXT_BYTES, LOAD_SECONDS, PREPARE_SECONDS, RELEASE_SECONDS, SimulatedCase, step_count
+from _packing_cases import CONTEXT_BYTES, DEATH_SECONDS, LOAD_SECONDS, PREPARE_SECONDS, SimulatedCase, step_count
 from _packing_devices import SimulatedDevice, foreigners_on
 from _packing_policies import SimulatedAdmission
 
@@ -196,7 +196,7 @@ class Simulation:
         if slot.holder is not None:
             left = slot.device.die(slot.holder)
             slot.holder = None
-            self._at(self.now + self._rng.uniform(*RELEASE_SECONDS), slot.device.settle, left)
+            self._at(self.now + self._rng.uniform(*DEATH_SECONDS), slot.device.settle, left)
 
     def _begin(self, slot: _Slot, dispatch: Dispatch) -> None:
         slot.dispatch, slot.begun, slot.taken = dispatch, self.now, 0

@@ -1,11 +1,12 @@
 """How well cases are packed on many devices: the real engine and rules on simulated devices, in simulated time.
 
-Three policies: this project's present rules, the rules proposed instead (:data:`PROPOSED`), and what tools do today
+Three policies: the rules on the host ("present"), those on devices (:data:`PROPOSED`), and what tools do today
 (leases counted in full beside what is used, estimates by the sum of the inputs, concurrency from 1). All have the same
 engine, cases, truth and neighbours. The cost model stands in ``_packing_cases.py`` and ``_packing_devices.py``.
 
-``/ bound`` is the makespan over a bound that holds whatever the scheduler knows; ``/ leases`` over one that holds for
-those who keep to leases by the estimates: see ``Bounds``.
+``/ bound`` is the makespan over a bound that holds whatever the scheduler knows; ``/ whole`` over one that holds for
+those who keep a case's true peak free for it; ``/ leases`` for those who keep to leases by the estimates: see
+``Bounds``. With ``--learned`` the estimates are what an earlier run has measured.
 
     python benchmarks/packing.py big.txt small.txt --workers-per-gpu 1 4 8
     python benchmarks/packing.py small.txt --devices 1000 --cases 1000000 --seeds 1 --policies proposed
@@ -20,10 +21,10 @@ import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
-from _packing_cases import CONTEXT_BYTES, GIB, Line, SimulatedCase, bounds_of, draw_cases, passes_of
+from _packing_cases import CONTEXT_BYTES, GIB, RELEASE_SECONDS, Line, SimulatedCase, bounds_of, draw_cases, passes_of
 from _packing_policies import FullLeases
 from _packing_run import Outcome, Setting, Simulation
 from _shared import table
@@ -31,7 +32,7 @@ from _shared import table
 from pytest_paddleapi.config import Call, ConfigSyntaxError, parse_call
 from pytest_paddleapi.config.device_sizes import guess_device_bytes
 from pytest_paddleapi.config.files import find_files, read_lines
-from pytest_paddleapi.gpu_admission import AdmissionRules
+from pytest_paddleapi.gpu_admission import DEVICE_RULES, AdmissionRules
 from pytest_paddleapi.process.estimator import Estimator
 from pytest_paddleapi.process.estimator_messages import EstimatorOptions
 from pytest_paddleapi.process.messages import CaseOptions
@@ -46,6 +47,7 @@ HEADER = (
     "by",
     "makespan s",
     "/ bound",
+    "/ whole",
     "/ leases",
     "OOM",
     "reruns",
@@ -122,7 +124,8 @@ def row_of(
         bounds.kind,
         f"{outcome.makespan:.1f}",
         f"{ratio:.2f}",
-        f"{outcome.makespan / max(bounds.least, bounds.leases):.2f}",
+        f"{outcome.makespan / max(bounds.least, bounds.whole):.2f}",
+        f"{outcome.makespan / max(bounds.least, bounds.whole, bounds.leases):.2f}",
         str(outcome.out_of_memory),
         str(outcome.reruns),
         f"{outcome.busy_seconds / slots_time:.0%}",
@@ -134,7 +137,7 @@ def row_of(
 
 
 #: Rules that do better here than the present ones; ``--rule`` is added to both.
-PROPOSED = {"inherit_held": False, "count_ended": False, "lone_reserve": 0, "first_target": 64}
+PROPOSED = {name: getattr(DEVICE_RULES, name) for name in (f.name for f in fields(AdmissionRules))}
 
 
 def settings_of(args: argparse.Namespace) -> Iterator[tuple[str, Setting]]:
@@ -170,6 +173,8 @@ def main() -> None:
     parser.add_argument("--policies", nargs="+", choices=POLICIES, default=POLICIES)
     parser.add_argument("--rule", dest="rules", type=rule, action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--largest-first", action="store_true", help="give the cases in that order, not in the files'")
+    parser.add_argument("--release", choices=RELEASE_SECONDS, default="prompt", help="how fast memory comes back")
+    parser.add_argument("--learned", action="store_true", help="the cases have been run and measured before")
     parser.add_argument("--no-foreign", dest="foreign", action="store_false", help="nobody else uses the devices")
     parser.add_argument("--tick", type=float, default=TICK_SECONDS, help="seconds between two looks when nothing ends")
     parser.add_argument("--operator", type=Path, metavar="CACHE", help="estimates that know the operator, kept there")
@@ -182,7 +187,7 @@ def main() -> None:
     rows: list[tuple[str, ...]] = []
     totals: dict[tuple[str, int], list[tuple[float, float, int]]] = {}
     for seed in range(args.seeds):
-        drawn = draw_cases(lines, args.cases, seed)
+        drawn = draw_cases(lines, args.cases, seed, release=args.release, learned=args.learned)
         cases = runnable(drawn, AdmissionRules(), int(args.gib * GIB))
         print(f"seed {seed}: {len(cases)} cases, {len(drawn) - len(cases)} that no device can run are left out")
         if args.largest_first:

@@ -8,6 +8,7 @@ from pathlib import Path
 from .config import ConfigSyntaxError, parse_call
 from .config.device_sizes import guess_device_bytes
 from .config.sizes import estimate_host_bytes
+from .gpu_admission import MeasuredBytes
 from .process.estimator import Estimator
 from .process.estimator_messages import EstimatorOptions
 from .process.messages import CaseOptions
@@ -63,7 +64,7 @@ class Estimates:
         if self._learned is not None and self._has_learned:
             learned = self._learned.estimate(config, self._case.mode.value, self._kind)
             if learned:
-                return learned
+                return MeasuredBytes(learned)
         if self._estimator is None:
             packed = pack_text(config)
             return estimate_host_bytes(unpack_call(packed)) if packed else 0

@@ -52,7 +52,7 @@ from .admission.ledger import (
 from .admission.observing import LedgerSnapshot, pause_session, read_ledger, resume_session, still_fits
 from .admission.policy import Policy, Setback
 from .admission.records import Group, Lease, LeaseState, SessionHeader, Slot
-from .admission.rules import DEVICE_RULES, GIB, MIB, AdmissionRules
+from .admission.rules import DEVICE_RULES, GIB, MIB, AdmissionRules, MeasuredBytes
 from .admission.store import SessionState
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "LedgerSnapshot",
     "LedgerWarning",
     "LedgerWriteError",
+    "MeasuredBytes",
     "Policy",
     "Refusal",
     "Refused",

@@ -6,10 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-__all__ = ["DEVICE_RULES", "GIB", "MIB", "AdmissionRules"]
+__all__ = ["DEVICE_RULES", "GIB", "MIB", "AdmissionRules", "MeasuredBytes"]
 
 MIB = 1 << 20
 GIB = 1 << 30
+
+
+class MeasuredBytes(int):
+    """An estimate that was measured in an earlier run of the case, with what runs differ by in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class AdmissionRules:
     margin_bytes: int = 512 * MIB
     #: And for big cases in proportion: allocators round up, and kernels differ from the reference.
     margin_factor: float = 1.25
+    #: The same for an estimate that is :class:`MeasuredBytes`.
+    measured_factor: float = 1.25
     #: Cases at once on a group at the start. Nothing is known about the device yet.
     first_target: int = 1
     #: One success may be luck (a tiny case); two in a row raise the target.
@@ -76,10 +82,11 @@ class AdmissionRules:
             )
         if self.lone_reserve > 1:
             raise ValueError(f"AdmissionRules.lone_reserve is {self.lone_reserve}; it is a part of the reserve")
-        if self.margin_factor < 1:
-            raise ValueError(
-                f"AdmissionRules.margin_factor is {self.margin_factor}; a lease below the estimate is no lease"
-            )
+        for name in ("margin_factor", "measured_factor"):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"AdmissionRules.{name} is {getattr(self, name)}; a lease below the estimate is no lease"
+                )
         if self.longest_delay < self.first_delay:
             raise ValueError("AdmissionRules.longest_delay is below first_delay")
 
@@ -87,7 +94,8 @@ class AdmissionRules:
         """What a case of ``estimate`` bytes asks for: the largest of minimum, estimate + margin, estimate × factor."""
         if estimate < 0:
             raise ValueError(f"an estimate of {estimate} bytes")
-        return max(self.minimum_bytes, estimate + self.margin_bytes, math.ceil(estimate * self.margin_factor))
+        factor = self.measured_factor if isinstance(estimate, MeasuredBytes) else self.margin_factor
+        return max(self.minimum_bytes, estimate + self.margin_bytes, math.ceil(estimate * factor))
 
     def reserve_of(self, total: int) -> int:
         """The safety reserve of a device of ``total`` bytes."""
@@ -106,5 +114,8 @@ class AdmissionRules:
 #: from 1.48 to 1.11 (8 workers a device), with large ones out-of-memory events from 357 to 0. What a process still
 #: holds of its last case is on its way back, so it does not count towards the next lease; an ended case takes no
 #: more; a device's concurrency need not be found out case by case, because memory is asked for anyway; and a case
-#: that is alone on a device may have the reserve, or one near the limit could never start beside idle contexts.
-DEVICE_RULES = AdmissionRules(first_target=64, count_ended=False, inherit_held=False, lone_reserve=0.0)
+#: that is alone on a device may have the reserve, or one near the limit could never start beside idle contexts. A
+#: measured peak needs no margin for what an estimate does not know.
+DEVICE_RULES = AdmissionRules(
+    first_target=64, count_ended=False, inherit_held=False, lone_reserve=0.0, measured_factor=1.0
+)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_paddleapi.gpu_admission import GIB, MIB, AdmissionRules
+from pytest_paddleapi.gpu_admission import GIB, MIB, AdmissionRules, MeasuredBytes
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,10 @@ def test_numbers_that_cannot_work_are_refused_by_name(name: str, value: float) -
 def test_a_negative_estimate_is_an_error_not_a_small_lease() -> None:
     with pytest.raises(ValueError, match="-1"):
         AdmissionRules().admission_bytes(-1)
+
+
+def test_a_measured_estimate_has_its_own_factor() -> None:
+    rules = AdmissionRules(margin_factor=2.0, measured_factor=1.0, margin_bytes=0, minimum_bytes=1)
+    assert rules.admission_bytes(10 * GIB) == 20 * GIB
+    assert rules.admission_bytes(MeasuredBytes(10 * GIB)) == 10 * GIB
+    assert AdmissionRules().admission_bytes(MeasuredBytes(10 * GIB)) == AdmissionRules().admission_bytes(10 * GIB)
