@@ -12,7 +12,7 @@ from pytest_paddleapi.admission.records import Lease, LeaseState
 from pytest_paddleapi.admission.settling import Settling
 from pytest_paddleapi.devices.model import Holder
 from pytest_paddleapi.gpu_admission import AdmissionRules, Policy, Setback
-from pytest_paddleapi.scheduling.engine import Grant
+from pytest_paddleapi.scheduling.dispatching import Grant
 
 #: As often as the ledger's own.
 _SETTLE_EVERY = 0.5

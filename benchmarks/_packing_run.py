@@ -18,7 +18,8 @@ from pytest_paddleapi.admission.records import LeaseState
 from pytest_paddleapi.devices.model import Holder
 from pytest_paddleapi.gpu_admission import AdmissionRules
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.engine import Dispatch, Ended, Engine
+from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended
+from pytest_paddleapi.scheduling.engine import Engine
 from pytest_paddleapi.scheduling.queue import CaseQueue
 from pytest_paddleapi.scheduling.xdist_controller import FOLLOWERS, TICK_SECONDS
 

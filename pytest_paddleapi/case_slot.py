@@ -16,7 +16,7 @@ from .process.supervisor import Attempt, Supervisor
 from .reporting import AttemptInfo
 from .results.verdicts import Verdict
 from .scheduling.confirming import Confirmation
-from .scheduling.engine import Dispatch
+from .scheduling.dispatching import Dispatch
 
 __all__ = ["CaseSlot"]
 

@@ -37,7 +37,8 @@ from .reporting import AttemptInfo, describe_worker_crash, make_report, oversize
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
 from .scheduling.confirming import Confirmation
-from .scheduling.engine import Dispatch, Ended, Engine
+from .scheduling.dispatching import Dispatch, Ended
+from .scheduling.engine import Engine
 from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling

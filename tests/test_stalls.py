@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.engine import Ended, Engine
+from pytest_paddleapi.scheduling.dispatching import Ended
+from pytest_paddleapi.scheduling.engine import Engine
 from pytest_paddleapi.stalls import RunWatch
 
 from .scheduling.test_groups import Groups, engine_on

@@ -25,7 +25,7 @@ from ..gpu_admission import (
     Setback,
     Slot,
 )
-from .engine import Grant
+from .dispatching import Grant
 
 #: A context is taken for so much larger than one that was seen: the next may differ, and what preparing a device took
 #: beside it may come back late.

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from .engine import Dispatch, Ended, Engine
+from .dispatching import Dispatch, Ended
+from .engine import Engine
 
 SLOT = "local"
 #: How long to wait before memory is looked at again when nothing fits.

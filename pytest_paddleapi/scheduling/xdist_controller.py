@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..results.verdicts import Verdict
-from .engine import Dispatch, Ended, Engine
+from .dispatching import Dispatch, Ended
+from .engine import Engine
 from .xdist_worker import RUN_COMMAND, SUSPEND_COMMAND
 
 #: How often memory and delayed retries are looked at while no worker reports anything. While a worker has nothing to

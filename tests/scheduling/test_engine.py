@@ -12,15 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pytest_paddleapi.gpu_admission import Setback
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.engine import (
-    DEEP_LOOK_EVERY,
-    GIVE_WAY_SECONDS,
-    LOOK_AGAIN,
-    Dispatch,
-    Ended,
-    Engine,
-    Grant,
-)
+from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant
+from pytest_paddleapi.scheduling.engine import DEEP_LOOK_EVERY, GIVE_WAY_SECONDS, LOOK_AGAIN, Engine
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from pytest_paddleapi.gpu_admission import Setback
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.engine import Dispatch, Ended, Engine, Grant
+from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant
+from pytest_paddleapi.scheduling.engine import Engine
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
 

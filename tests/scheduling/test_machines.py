@@ -12,7 +12,8 @@ from pytest_paddleapi.gpu_admission import AdmissionRules, Policy, Setback
 from pytest_paddleapi.process.errors import SlotStateError
 from pytest_paddleapi.process.slot import SlotLife, SlotState, StartRules
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.engine import EXTERNAL_KILL_LIMIT, Dispatch, Ended, Engine, Grant
+from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant
+from pytest_paddleapi.scheduling.engine import EXTERNAL_KILL_LIMIT, Engine
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
 TOTALS = {"a": 100, "b": 100, "c": 60, "d": 40}
