@@ -104,8 +104,9 @@ class Engine:
     #: refused to them since the last one.
     _idle: dict[str, dict[str, None]] = field(default_factory=dict)
     _open: dict[str, None] = field(default_factory=dict)
-    _next_look: float = 0.0
-    _last_end: float = float("-inf")
+    #: When a group is worth a look anyway, and when something ended there last.
+    _next_look: dict[str, float] = field(default_factory=dict)
+    _last_end: dict[str, float] = field(default_factory=dict)
     #: Kept while no case comes in between, as of which change of the queue. Estimates may get better: it is made anew
     #: now and then.
     _candidates: Candidates | None = None
@@ -219,7 +220,7 @@ class Engine:
         """When :meth:`poll` may find memory for cases that wait; None where none waits or no slot is idle."""
         if not self.queue.ready or self._busy == len(self._slots) or self.stop_reason is not None:
             return None
-        return max(now, self._next_look)
+        return max(now, min(self._next_look.get(group, 0.0) for group, idle in self._idle.items() if idle))
 
     @property
     def finished(self) -> bool:
@@ -243,9 +244,11 @@ class Engine:
 
     def _fill(self, slots: list[str] | None, now: float, started: list[Dispatch]) -> None:
         """Start what fits: the least busy group first, and in it the slot with the fewest failures."""
-        if now >= self._next_look or self._unready:
-            self._next_look = now + min(LOOK_AGAIN, max(LOOK_AGAIN_SOON, (now - self._last_end) / 2))
-            self._open.update((group, None) for group, idle in self._idle.items() if idle)
+        for group, idle in self._idle.items():
+            if idle and (self._unready or now >= self._next_look.get(group, 0.0)):
+                since = now - self._last_end.get(group, -LOOK_AGAIN * 2)
+                self._next_look[group] = now + min(LOOK_AGAIN, max(LOOK_AGAIN_SOON, since / 2))
+                self._open[group] = None
         candidates = self._find_candidates(now)
         if not self.queue.ready:
             self._starved.clear()
@@ -418,8 +421,8 @@ class Engine:
             self._history(state.running.case).attempts += 1
             return True
         self._end(slot, state)
-        self._last_end = now
-        self._next_look = min(self._next_look, now + LOOK_AGAIN_SOON)
+        self._last_end[state.group] = now
+        self._next_look[state.group] = now + LOOK_AGAIN_SOON
         self._put_back(state.following)
         self.admission.finished(slot, pid=ended.pid)
         if not len(self.queue):
