@@ -85,10 +85,14 @@ def _receive(value: Any, device: str) -> Any:
         return value.to(device)
     if not isinstance(value, paddle.Tensor):
         return value
-    if device == "cpu":
-        return paddle_to_torch(value)
-    # Both are on one device: the memory is shared, not copied.
-    return torch.utils.dlpack.from_dlpack(paddle.utils.dlpack.to_dlpack(value)).to(device)
+    if device != "cpu" and value.place.is_gpu_place():
+        return _shared(value)
+    return paddle_to_torch(value).to(device)
+
+
+def _shared(value: paddle.Tensor) -> torch.Tensor:
+    """A Torch tensor over the same memory, on the same device."""
+    return torch.utils.dlpack.from_dlpack(paddle.utils.dlpack.to_dlpack(value))
 
 
 def give_back_cache() -> None:

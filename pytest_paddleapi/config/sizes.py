@@ -48,7 +48,7 @@ def estimate_host_bytes(call: Call, *, runs: int = 1) -> int:
     """Bytes of host memory that the case may hold at once, beyond what the frameworks themselves take.
 
     ``runs`` is how often each framework runs the call before anything is compared. A guess from shapes, rather too high
-    than too low. Defined for every call of the language; for calls that fit on no machine it is some number above 2**80.
+    than too low. Defined for every call of the language; for those that fit on no machine it is a number above 2**80.
     """
     arguments = Arguments(call)
     inputs = [spec_bytes(spec) for spec in arguments.tensors]

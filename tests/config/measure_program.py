@@ -38,7 +38,11 @@ def run_in_fork(runner: CaseRunner, line: str) -> dict[str, object]:
     with os.fdopen(reader, "rb") as answer:
         content = answer.read()
     os.waitpid(child, 0)
-    return {**json.loads(content or b"{}"), "estimate": estimate_host_bytes(parse_call(line), runs=runs), "config": line}
+    return {
+        **json.loads(content or b"{}"),
+        "estimate": estimate_host_bytes(parse_call(line), runs=runs),
+        "config": line,
+    }
 
 
 def main() -> None:
