@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from .fleet import Placement
 from .gpu_admission import default_folder
 from .options import RunOptions
@@ -38,9 +36,7 @@ class CaseSlot:
     def warm(self) -> Supervisor:
         """Begin to start the case process, which takes seconds."""
         if self._supervisor is None:
-            case = msgspec.structs.replace(
-                self._options.case, device=self._placement.paddle[0], torch_device=self._placement.torch[0]
-            )
+            case = self._placement.of_case(self._options.case)
             self._supervisor = Supervisor(
                 case,
                 environment=self._placement.environment,

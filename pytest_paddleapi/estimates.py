@@ -67,7 +67,7 @@ class Estimates:
                 return MeasuredBytes(learned)
         if self._estimator is None:
             packed = pack_text(config)
-            return estimate_host_bytes(unpack_call(packed)) if packed else 0
+            return estimate_host_bytes(unpack_call(packed), runs=self._case.mode.runs) if packed else 0
         size = self._estimator.get(config)
         if size is None:
             self._estimator.submit([config])

@@ -17,6 +17,7 @@ from .devices.model import Device, DeviceKind, DeviceReadingError, paddle_names
 from .devices.readings import patiently
 from .devices.registry import DeviceRegistry, PassedOver, default_registry
 from .devices.selection import DeviceOptionError, DeviceOptions, DevicePlan, plan_devices, select_kind
+from .process.messages import CaseOptions
 
 __all__ = ["Fleet", "Placement", "build_fleet", "cpu_build", "devices_of"]
 
@@ -34,6 +35,17 @@ class Placement(msgspec.Struct, frozen=True):
     environment: dict[str, str] = {}
     paddle: tuple[str, ...] = ("cpu",)
     torch: tuple[str, ...] = ("cpu",)
+
+    def of_case(self, options: CaseOptions) -> CaseOptions:
+        """The options with this placement's devices: the first computes, a second one holds results."""
+        (device, second), (torch_device, second_torch) = (*self.paddle, "")[:2], (*self.torch, "cpu")[:2]
+        return msgspec.structs.replace(
+            options,
+            device=device,
+            torch_device=torch_device,
+            second_device=second,
+            second_torch_device=second_torch,
+        )
 
 
 @dataclass
@@ -87,6 +99,11 @@ class Fleet:
     def group_of(self, worker: str) -> str:
         """The name of the worker's group."""
         return self._places[worker]
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of devices there are; 0 where each group is one device."""
+        return sum(len(group) > 1 for group in self.plan.groups)
 
     def workers_per_group(self, workers: int) -> int:
         """The most slots that a group has where ``workers`` are spread over all."""

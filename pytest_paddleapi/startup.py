@@ -99,6 +99,12 @@ def fleet_of(config: pytest.Config) -> Fleet:
         workers = worker_count(config)
         if workers > MOST_WORKERS:
             raise pytest.UsageError(f"-n {workers}: {MOST_WORKERS} workers are the most that a host can feed")
+        pairs = config.stash[_fleet_key].pairs
+        if pairs and workers > pairs:
+            raise pytest.UsageError(
+                f"-n {workers}: this mode has one worker for each pair of devices, and there "
+                f"{'is 1 pair' if pairs == 1 else f'are {pairs} pairs'}; give -n {pairs}, or -n auto"
+            )
     return config.stash[_fleet_key]
 
 

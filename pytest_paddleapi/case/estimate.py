@@ -52,7 +52,8 @@ from enum import Enum
 import torch
 
 from ..config import Call, parse_call
-from ..config.device_sizes import guess_device_bytes, is_surely_small
+from ..config.device_sizes import guess_device_bytes, guess_held_bytes, is_surely_small
+from ..config.second_device import second_device_bytes
 from ..process.messages import CaseOptions, Mode
 from .binding import bind
 from .callables import paddle_signature
@@ -80,7 +81,8 @@ class Way(str, Enum):
 class Estimate:
     """Bytes of device memory of one case; see the module for the terms.
 
-    For ``shapes`` and ``learned`` only :attr:`paddle` and :attr:`torch` are known, the parts are 0.
+    For ``shapes`` and ``learned`` only :attr:`paddle`, :attr:`torch`, :attr:`held` and :attr:`largest` are known, the
+    parts are 0.
     """
 
     way: Way
@@ -93,6 +95,9 @@ class Estimate:
     #: The reference's peaks beyond its inputs.
     forward_extra: int = 0
     backward_extra: int = 0
+    #: What one run of one framework leaves (outputs, changed arguments, gradients), and the largest tensor of it.
+    held: int = 0
+    largest: int = 0
     #: Why the reference was not followed.
     why: str = ""
 
@@ -132,7 +137,8 @@ def _case(call: Call, options: CaseOptions) -> PreparedCase:
 
 def _from_shapes(call: Call, options: CaseOptions, why: str) -> Estimate:
     size = guess_device_bytes(call, backward=options.test_backward)
-    return Estimate(Way.SHAPES, size, _torch_side(size, options), why=why)
+    held, largest = guess_held_bytes(call)
+    return Estimate(Way.SHAPES, size, _torch_side(size, options), held=held, largest=largest, why=why)
 
 
 def _from_peaks(peaks: Peaks, options: CaseOptions) -> Estimate:
@@ -150,6 +156,9 @@ def _from_peaks(peaks: Peaks, options: CaseOptions) -> Estimate:
         gradients=peaks.gradients_dense,
         forward_extra=peaks.forward,
         backward_extra=peaks.backward,
+        # Paddle defines gradients where Torch sees that the result does not depend on the input.
+        held=peaks.outputs_dense + peaks.copies + (peaks.inputs if peaks.backward else 0),
+        largest=peaks.largest,
     )
 
 
@@ -171,8 +180,14 @@ class CaseEstimator:
 
     def __call__(self, config: str) -> tuple[int, str]:
         """Bytes, and how they were found."""
-        found = estimate(parse_call(config), self.options)
+        call, mode = parse_call(config), self.options.mode
+        found = estimate(call, self.options)
         size = found.device_bytes(torch_on_device=self.torch_on_device, caches_kept=self.caches_kept)
+        if mode.pairs:
+            second = second_device_bytes(
+                call, found.held, found.largest, runs=mode.runs, torch_there=self.torch_on_device
+            )
+            size = max(size, second)
         return size, found.way.value
 
 

@@ -13,6 +13,7 @@ from .adapters.registry import find_adapter
 from .callables import paddle_function
 from .dtypes import CARRIER, paddle_value, torch_dtype
 from .gauges import gauge_cotangent
+from .holding import paddle_holder
 from .prepared import PreparedCase
 from .results import SideResult
 from .tensors import leaves, map_leaves, paddle_to_torch, to_paddle
@@ -79,8 +80,8 @@ class PaddleCall:
             fed.append(cotangent(self.case, index, shape, dtype) if shape is not None and dtype else None)
         return tuple(fed)
 
-    def gradients(self, cotangents: Sequence[torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        """Gradients of the inputs for these output gradients; inputs that get none are left out.
+    def gradients(self, cotangents: Sequence[torch.Tensor | None]) -> dict[str, Any]:
+        """Gradients of the inputs for these output gradients, held as results are; inputs that get none are left out.
 
         Raises:
             Exception: whatever Paddle raises in its backward run.
@@ -98,15 +99,17 @@ class PaddleCall:
             grad_outputs=[grad for _, grad in chosen],
             allow_unused=True,
         )
-        return {name: paddle_to_torch(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+        hold = paddle_holder(self.case.options)
+        return {name: hold(grad) for name, grad in zip(self.inputs, found) if grad is not None}
 
     def _fed(self, index: int, value: paddle.Tensor, weight: torch.Tensor) -> paddle.Tensor:
         gauge = self.case.gauges.get(index)
         return _from_torch(gauge_cotangent(gauge, paddle_to_torch(value), weight) if gauge else weight)
 
     def result(self) -> SideResult:
-        """The results as Torch tensors on the host."""
-        return SideResult(map_leaves(self.outputs, _to_torch), map_leaves(self.changed, _to_torch))
+        """The results where they stay until they are compared: Torch tensors on the host, or see :mod:`.holding`."""
+        hold = paddle_holder(self.case.options)
+        return SideResult(map_leaves(self.outputs, hold), map_leaves(self.changed, hold))
 
 
 def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:
@@ -114,7 +117,3 @@ def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:
     if name in CARRIER:
         return paddle.to_tensor(tensor.view(torch.int16).numpy().view(np.uint16))
     return paddle.to_tensor(tensor.numpy())
-
-
-def _to_torch(value: Any) -> Any:
-    return paddle_to_torch(value) if isinstance(value, paddle.Tensor) else value

@@ -15,7 +15,10 @@ _LONGEST = 4000
 
 @dataclass
 class SideResult:
-    """One framework's results as Torch tensors on the host, in the structure that was returned."""
+    """One framework's results in the structure that was returned.
+
+    They are Torch tensors on the host; in the dual modes, until they are compared, what :mod:`.holding` makes of them.
+    """
 
     outputs: Any
     changed: dict[str, Any] = field(default_factory=dict)

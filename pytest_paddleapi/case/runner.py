@@ -12,8 +12,10 @@ from ..config import ConfigSyntaxError, parse_call
 from ..process import fatal
 from ..process.messages import CaseOptions, CaseResult, Mode, RunCase, Stage, Verdict
 from ..process.wire import unpack_call
+from .holding import give_back_cache
 from .inputs.registry import InputError
 from .modes.accuracy import run_accuracy
+from .modes.accuracy_stable import run_accuracy_stable
 from .modes.base import Judgement, ModeRunner
 from .modes.paddle_only import run_paddle_only
 from .prepared import prepare
@@ -21,6 +23,9 @@ from .results import error_text
 
 _MODES: dict[Mode, ModeRunner] = {
     Mode.ACCURACY: run_accuracy,
+    Mode.ACCURACY_STABLE: run_accuracy_stable,
+    Mode.ACCURACY_DUAL_GPU: run_accuracy,
+    Mode.ACCURACY_STABLE_DUAL_GPU: run_accuracy_stable,
     Mode.PADDLE_ONLY: run_paddle_only,
 }
 
@@ -41,9 +46,7 @@ def _restore() -> None:
     if paddle.get_default_dtype() != "float32":
         paddle.set_default_dtype("float32")
     torch.set_grad_enabled(True)
-    if torch.cuda.is_initialized():
-        # What Torch keeps for itself is missing to Paddle, and to the neighbours on the device.
-        torch.cuda.empty_cache()
+    give_back_cache()
 
 
 def _prepare_device(options: CaseOptions) -> None:
@@ -53,6 +56,12 @@ def _prepare_device(options: CaseOptions) -> None:
     Raises:
         Exception: whatever a framework says of a device that it cannot use.
     """
+    if options.second_device:
+        # Prepared first: the last one that is set is the one that Paddle computes on.
+        paddle.set_device(options.second_device)
+        paddle.ones([1]).numpy()
+    if options.second_torch_device != "cpu":
+        torch.ones(1, device=options.second_torch_device).cpu()
     if options.device != "cpu":
         paddle.set_device(options.device)
         paddle.ones([1]).numpy()

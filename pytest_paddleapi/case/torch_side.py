@@ -11,6 +11,7 @@ import torch
 
 from .dtypes import LOW_PRECISION, torch_value
 from .gauges import gauge_cotangent
+from .holding import torch_holder
 from .inputs.makers import ordinary
 from .inputs.registry import CallValues, Draw
 from .prepared import PreparedCase
@@ -81,8 +82,9 @@ def _run(case: PreparedCase, reference: Reference, backward: bool, *, upcast: bo
     result = SideResult(outputs, changed)
     if backward and leaf_tensors:
         _differentiate(case, result, leaf_tensors)
-    result.outputs = map_leaves(result.outputs, _on_host)
-    result.changed = map_leaves(result.changed, _on_host)
+    hold = torch_holder(case.options)
+    result.outputs = map_leaves(result.outputs, hold)
+    result.changed = map_leaves(result.changed, hold)
     return result
 
 
@@ -151,17 +153,5 @@ def _differentiate(case: PreparedCase, result: SideResult, inputs: dict[str, tor
         result.backward_error = exc
         result.notes.append(f"gradients not compared: Torch cannot differentiate this ({first_line(error_text(exc))})")
         return
-    result.gradients = {
-        name: _on_host(grad.to_dense() if grad.layout is not torch.strided else grad)
-        for name, grad in zip(inputs, found)
-        if grad is not None
-    }
-
-
-def _on_host(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach()
-    if value.layout is not torch.strided:
-        value = value.to_dense()
-    return value.resolve_conj().resolve_neg().cpu()
+    hold = torch_holder(case.options)
+    result.gradients = {name: hold(grad) for name, grad in zip(inputs, found) if grad is not None}

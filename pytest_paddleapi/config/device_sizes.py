@@ -42,6 +42,12 @@ def guess_device_bytes(call: Call, *, backward: bool) -> int:
     return min(MOST, factors.inputs * total + factors.results * results + factors.buffers * buffers)
 
 
+def guess_held_bytes(call: Call) -> tuple[int, int]:
+    """Bytes of what one run leaves (results, and gradients or changed arguments), and of the largest tensor of that."""
+    total, results, _ = _sizes(call)
+    return min(MOST, total + results), min(MOST, max([results, *(spec.nbytes for spec in call.tensors())]))
+
+
 #: A case whose guess times this is under :data:`SMALL` is small beyond doubt. The guess knows the shape of the result
 #: (or, for :data:`_UNKNOWN`, does not), so what it can miss are temporaries.
 _KNOWN, _UNKNOWN = 4, 16

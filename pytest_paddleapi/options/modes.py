@@ -22,6 +22,16 @@ class ModeInfo(NamedTuple):
 
 MODES: dict[Mode, ModeInfo] = {
     Mode.ACCURACY: ModeInfo("--accuracy", "compare Paddle with the Torch reference: outputs, then gradients"),
+    Mode.ACCURACY_STABLE: ModeInfo(
+        "--accuracy-stable", "as --accuracy, both frameworks twice, and compare each with itself bit by bit"
+    ),
+    Mode.ACCURACY_DUAL_GPU: ModeInfo(
+        "--accuracy-dual-gpu", "as --accuracy, computing on one device and comparing on a second one"
+    ),
+    Mode.ACCURACY_STABLE_DUAL_GPU: ModeInfo(
+        "--accuracy-stable-dual-gpu",
+        "as --accuracy-stable, computing on one device and comparing on a second one",
+    ),
     Mode.PADDLE_ONLY: ModeInfo("--paddle-only", "run Paddle alone: the call and its backward give well-formed results"),
 }
 

@@ -90,6 +90,7 @@ def device_options(config: pytest.Config) -> DeviceOptions:
         gpu_ids=option.paddleapi_gpu_ids,
         num_gpus=option.paddleapi_num_gpus,
         workers_per_gpu=option.paddleapi_workers_per_gpu,
+        pairs=any(mode.pairs for mode in option.paddleapi_modes),
     )
 
 

@@ -48,7 +48,20 @@ class Mode(str, enum.Enum):
     """What a case compares (one per session)."""
 
     ACCURACY = "accuracy"
+    ACCURACY_STABLE = "accuracy-stable"
+    ACCURACY_DUAL_GPU = "accuracy-dual-gpu"
+    ACCURACY_STABLE_DUAL_GPU = "accuracy-stable-dual-gpu"
     PADDLE_ONLY = "paddle-only"
+
+    @property
+    def runs(self) -> int:
+        """How often each framework runs a call, with all results kept until the last one is there."""
+        return 2 if self in (Mode.ACCURACY_STABLE, Mode.ACCURACY_STABLE_DUAL_GPU) else 1
+
+    @property
+    def pairs(self) -> bool:
+        """It computes on one device and compares on a second one."""
+        return self in (Mode.ACCURACY_DUAL_GPU, Mode.ACCURACY_STABLE_DUAL_GPU)
 
 
 class Stage(str, enum.Enum):
@@ -86,6 +99,10 @@ class CaseOptions(msgspec.Struct, frozen=True):
     #: What Paddle and Torch call the device that the case runs on.
     device: str = "cpu"
     torch_device: str = "cpu"
+    #: For the dual modes, what they call the device that holds results: nothing in Paddle where there is no second
+    #: one, and the CPU in Torch where it knows no such device.
+    second_device: str = ""
+    second_torch_device: str = "cpu"
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from ...process.messages import Stage, Verdict
 from ..callables import ClosedApiError, MissingApiError, paddle_function
 from ..compare.comparison import Comparison, Observer
+from ..holding import comparing_device, give_back_cache, received
 from ..paddle_side import PaddleCall
 from ..prepared import PreparedCase
 from ..reference.registry import NoEquivalent, NoReference, Reference
@@ -29,6 +31,11 @@ class BothSides:
 
     actual: SideResult
     expected: SideResult | None
+
+    def received(self, device: str) -> BothSides:
+        """The same with each tensor one of Torch on the device of this name."""
+        expected = None if self.expected is None else received(self.expected, device)
+        return BothSides(received(self.actual, device), expected)
 
 
 def run_accuracy(case: PreparedCase, enter: Enter) -> Judgement:
@@ -53,6 +60,7 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
         enter(Stage.REFERENCE)
         try:
             expected = run_torch(case, reference, backward=backward)
+            give_back_cache()
         except NoEquivalent as exc:
             if case.comparator.needs_reference:
                 return Judgement(Verdict.CONFIG_CONVERT, f"no Torch reference for these arguments: {exc}")
@@ -128,6 +136,14 @@ def _paddle_gradients(case: PreparedCase, call: PaddleCall, actual: SideResult, 
 
 def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = None) -> Judgement:
     """The verdict on two results; ``observe`` is told of every pair that is compared by value."""
+    device = comparing_device(case.options, case.comparator)
+    sides = sides.received(device)
+    # What comparators make without saying where must be beside what they compare.
+    with torch.device(device) if case.options.torch_device != "cpu" else nullcontext():
+        return _compare(case, sides, observe)
+
+
+def _compare(case: PreparedCase, sides: BothSides, observe: Observer | None) -> Judgement:
     actual, expected = sides.actual, sides.expected
     comparison = Comparison(
         api=case.api,
