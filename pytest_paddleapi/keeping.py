@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import platform
 import re
+import shlex
 import socket
 import time
 import zlib
@@ -24,6 +25,7 @@ from . import __version__
 from .config.manifest import Case, Manifest
 from .items import CaseItem
 from .options import RunOptions
+from .options.repeating import decisive
 from .results.errors import ResultsDamagedError, ResultsError, ResultsLockedError
 from .results.folder import ResultsFolder
 from .results.reading import ResultsReader
@@ -40,6 +42,8 @@ _MOST_SIBLINGS = 100
 _NOT_DECIDING = frozenset({"mode", "threads", "record_tolerance", "device", "torch_device"})
 #: Properties with a column of their own, or that follow from the session.
 _KNOWN = frozenset({"verdict", "api", "config", "mode", "device", "attempts", *MEASURED})
+#: Where there are no workers.
+_ONLY_SLOT = "main"
 _LEFT_OUT = "paddleapi_left_out"
 _MANIFEST = "paddleapi_manifest"
 
@@ -233,6 +237,7 @@ class Keeping:
             pytest=pytest.__version__,
             python=platform.python_version(),
             options={name: value for name, value in options.items() if name not in _NOT_DECIDING},
+            command=shlex.join(["pytest", *decisive(self._config, self._options)]),
         )
 
 
@@ -275,6 +280,8 @@ def _digest(manifest: Manifest) -> str:
 
 def _attempt(case: Case, report: pytest.TestReport) -> Attempt:
     properties: dict[str, Any] = dict(report.user_properties)
+    data: Mapping[str, Any] = getattr(report, "paddleapi", {})
+    ran = bool(data.get("token"))
     return Attempt(
         canonical=case.canonical,
         config=case.printable_text,
@@ -282,7 +289,10 @@ def _attempt(case: Case, report: pytest.TestReport) -> Attempt:
         verdict=Verdict(properties["verdict"]),
         outcome=_outcome(report),
         number=int(properties["attempts"]),
+        started=report.start if ran else None,
         ended=time.time(),
+        slot=getattr(report, "worker_id", _ONLY_SLOT) if ran else None,
+        lease_bytes=data.get("lease_bytes"),
         file=case.file,
         line=case.line,
         device=properties.get("device"),

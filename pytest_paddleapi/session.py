@@ -446,7 +446,7 @@ class PaddleApiSession:
             info = AttemptInfo(dispatch.token, dispatch.attempt)
         else:
             result, info = self.slot.run(item.case.canonical, dispatch, self._following)
-        info = replace(info, estimated_bytes=dispatch.estimate or None)
+        info = replace(info, estimated_bytes=dispatch.estimate or None, lease_bytes=dispatch.lease_bytes or None)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token
         self._ended = Ended(
