@@ -113,6 +113,17 @@ class Keeping:
             self._store.close()
             self._store = None
 
+    @property
+    def keeps(self) -> bool:
+        """This process writes results: it is no worker, and cases are not only collected."""
+        return not hasattr(self._config, "workerinput") and not self._config.option.collectonly
+
+    @property
+    def place(self) -> tuple[Path, int] | None:
+        """The folder, and this session's number in it; None where nothing is kept."""
+        store = self._store
+        return None if store is None or store.session is None else (store.folder.path, store.session)
+
     def counted(self) -> list[str]:
         """What the header's line of configs says of those that are left out."""
         if not self._left_out:

@@ -107,6 +107,11 @@ class ResultsStore:
             raise
 
     @property
+    def session(self) -> int | None:
+        """The number of the session that :meth:`begin` wrote."""
+        return self._session
+
+    @property
     def missing(self) -> int:
         """Attempts that are not in the file."""
         return self._lost + len(self._waiting)
