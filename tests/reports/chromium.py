@@ -156,7 +156,9 @@ class Page:
 
     def run(self, expression: str) -> Any:
         """The value of an expression; a promise is waited for."""
-        answer = self.ask("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        answer = self.ask(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True, userGesture=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
