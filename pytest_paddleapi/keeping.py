@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import platform
 import re
+import shlex
 import socket
 import time
 import zlib
@@ -24,6 +25,7 @@ from . import __version__
 from .config.manifest import Case, Manifest
 from .items import CaseItem
 from .options import RunOptions
+from .options.repeating import decisive
 from .results.errors import ResultsDamagedError, ResultsError, ResultsLockedError
 from .results.folder import ResultsFolder
 from .results.reading import ResultsReader
@@ -42,6 +44,8 @@ _NOT_DECIDING = frozenset(
 )
 #: Properties with a column of their own, or that follow from the session.
 _KNOWN = frozenset({"verdict", "api", "config", "mode", "device", "attempts", *MEASURED})
+#: Where there are no workers.
+_ONLY_SLOT = "main"
 _LEFT_OUT = "paddleapi_left_out"
 _MANIFEST = "paddleapi_manifest"
 
@@ -110,6 +114,17 @@ class Keeping:
         if self._store is not None:
             self._store.close()
             self._store = None
+
+    @property
+    def keeps(self) -> bool:
+        """This process writes results: it is no worker, and cases are not only collected."""
+        return not hasattr(self._config, "workerinput") and not self._config.option.collectonly
+
+    @property
+    def place(self) -> tuple[Path, int] | None:
+        """The folder, and this session's number in it; None where nothing is kept."""
+        store = self._store
+        return None if store is None or store.session is None else (store.folder.path, store.session)
 
     def counted(self) -> list[str]:
         """What the header's line of configs says of those that are left out."""
@@ -235,6 +250,7 @@ class Keeping:
             pytest=pytest.__version__,
             python=platform.python_version(),
             options={name: value for name, value in options.items() if name not in _NOT_DECIDING},
+            command=shlex.join(["pytest", *decisive(self._config, self._options)]),
         )
 
 
@@ -277,6 +293,8 @@ def _digest(manifest: Manifest) -> str:
 
 def _attempt(case: Case, report: pytest.TestReport) -> Attempt:
     properties: dict[str, Any] = dict(report.user_properties)
+    data: Mapping[str, Any] = getattr(report, "paddleapi", {})
+    ran = bool(data.get("token"))
     return Attempt(
         canonical=case.canonical,
         config=case.printable_text,
@@ -284,7 +302,10 @@ def _attempt(case: Case, report: pytest.TestReport) -> Attempt:
         verdict=Verdict(properties["verdict"]),
         outcome=_outcome(report),
         number=int(properties["attempts"]),
+        started=report.start if ran else None,
         ended=time.time(),
+        slot=getattr(report, "worker_id", _ONLY_SLOT) if ran else None,
+        lease_bytes=data.get("lease_bytes"),
         file=case.file,
         line=case.line,
         device=properties.get("device"),

@@ -61,6 +61,7 @@ class SessionHooks:
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Open the results, and start the slot while pytest collects."""
         self.state.keeping.start()
+        self.state.html.check()
         if self.state.runs_cases_here:
             self.state.warm_slot()
 

@@ -26,6 +26,7 @@ from .display import header_lines, summary_lines
 from .estimates import Estimates
 from .fleet import Fleet, Placement, devices_of
 from .gpu_admission import AdmissionRules, LedgerError
+from .html_report import HtmlReport
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .keeping import Keeping
@@ -75,6 +76,7 @@ class PaddleApiSession:
         self.known = KnownVerdicts(options, manifest)
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
         self.keeping = Keeping(config, options, manifest, placement.kind, models)
+        self.html = HtmlReport(options, manifest, self.keeping)
         self.interrupts = Interrupts(self._stop_xdist)
         self.watch = RunWatch(
             options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
@@ -354,7 +356,7 @@ class PaddleApiSession:
             terminal.section("Paddle API verdicts")
         for line in summary_lines(self.verdicts, self.reruns, self.manifest):
             terminal.line(line)
-        for line in (*self.known.lines(), *self.keeping.lines()):
+        for line in (*self.known.lines(), *self.keeping.lines(), *self.html.lines()):
             terminal.line(line)
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
@@ -367,6 +369,7 @@ class PaddleApiSession:
             self.known.update()
         self._finish_scheduler(session)
         self.keeping.finish(int(session.exitstatus))
+        self.html.write()
 
     def _finish_scheduler(self, session: pytest.Session) -> None:
         scheduler = self.scheduler
@@ -447,7 +450,7 @@ class PaddleApiSession:
             info = AttemptInfo(dispatch.token, dispatch.attempt)
         else:
             result, info = self.slot.run(item.case.canonical, dispatch, self._following)
-        info = replace(info, estimated_bytes=dispatch.estimate or None)
+        info = replace(info, estimated_bytes=dispatch.estimate or None, lease_bytes=dispatch.lease_bytes or None)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token
         self._ended = Ended(

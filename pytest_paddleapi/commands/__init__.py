@@ -21,6 +21,7 @@ __all__ = ["COMMANDS", "Command", "CommandUsageError", "main"]
 #: Name of each command, which is also that of its module, and its line in the help.
 COMMANDS = {
     "ledger": "who holds what on this host's devices; pause and resume sessions",
+    "report": "write one offline HTML file of a folder of results; compare with an earlier one",
     "results": "what came of the cases: list, filter and export a folder of results",
 }
 

@@ -89,6 +89,11 @@ def add_options(parser: pytest.Parser) -> None:
         "also those without one.",
     )
     add(
+        "--paddleapi-report",
+        metavar="FILE",
+        help="Write what came of the cases to one HTML file at the end, also after Ctrl-C (docs/report.md).",
+    )
+    add(
         "--paddleapi-threads",
         type=int,
         default=None,

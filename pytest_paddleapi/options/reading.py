@@ -65,6 +65,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         results=_results_folder(config),
         resume=option.paddleapi_resume,
         retest=_retest(option.paddleapi_retest),
+        report=_report_file(config),
         device=option.paddleapi_device,
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
@@ -119,6 +120,15 @@ def _results_folder(config: pytest.Config) -> Path | None:
     if not folder.strip():
         raise pytest.UsageError("--paddleapi-results is empty: give a folder")
     return config.invocation_params.dir / Path(folder).expanduser()
+
+
+def _report_file(config: pytest.Config) -> Path | None:
+    file = config.option.paddleapi_report
+    if file is None:
+        return None
+    if not file.strip():
+        raise pytest.UsageError("--paddleapi-report is empty: give the name of an HTML file")
+    return config.invocation_params.dir / Path(file).expanduser()
 
 
 def _retest(text: str | None) -> tuple[Verdict, ...]:
