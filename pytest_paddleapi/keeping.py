@@ -37,7 +37,7 @@ __all__ = ["Keeping"]
 #: So many live sessions may share the default folder's name.
 _MOST_SIBLINGS = 100
 #: Fields of the case options that change no verdict. Any other one does, so that a new option is on the safe side.
-_NOT_DECIDING = frozenset({"mode", "threads", "record_tolerance", "device", "torch_device"})
+_NOT_DECIDING = frozenset({"mode", "threads", "record_tolerance", "device", "torch_device", "dump"})
 #: Properties with a column of their own, or that follow from the session.
 _KNOWN = frozenset({"verdict", "api", "config", "mode", "device", "attempts", *MEASURED})
 _LEFT_OUT = "paddleapi_left_out"

@@ -23,6 +23,7 @@ from .case_slot import CaseSlot
 from .config.manifest import COMMAND_LINE, Case, Manifest
 from .devices.model import DeviceReadingError
 from .display import header_lines, summary_lines
+from .dumping import add_verdict, make_folder
 from .estimates import Estimates
 from .fleet import Fleet, Placement, devices_of
 from .gpu_admission import AdmissionRules, LedgerError
@@ -244,6 +245,7 @@ class PaddleApiSession:
 
     def _run_locally(self, session: pytest.Session) -> None:
         items = session.items
+        self._make_dump_folder(items)
         names = [item.nodeid for item in items]
         engine = self.make_engine(names, [])
         self.slot.confirm = self._unconfirmed
@@ -293,6 +295,17 @@ class PaddleApiSession:
         if engine.stop_reason:
             self.stop_text = self._stop_text(engine, names)
             raise session.Failed(engine.stop_reason)
+
+    def _make_dump_folder(self, items: Sequence[pytest.Item]) -> None:
+        if self.options.dump is None:
+            return
+        count = sum(map(_is_case, items))
+        if count != 1:
+            raise pytest.UsageError(
+                f"--paddleapi-dump keeps one case, and {count} would run: choose one by its node id, or with -k or "
+                "--paddleapi-config"
+            )
+        make_folder(self.options.dump)
 
     def _taken_ended(self) -> Ended:
         ended, self._ended = self._ended, None
@@ -447,6 +460,8 @@ class PaddleApiSession:
         else:
             result, info = self.slot.run(item.case.canonical, dispatch, self._following)
         info = replace(info, estimated_bytes=dispatch.estimate or None)
+        if self.options.dump is not None:
+            add_verdict(self.options.dump, item.case.canonical, result)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token
         self._ended = Ended(

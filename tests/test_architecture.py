@@ -43,6 +43,7 @@ TOP = {
     "numbers",
     "case_slot",
     "display",
+    "dumping",
     "tolerances",
     "junit",
     "__init__",

@@ -92,13 +92,16 @@ class PaddleCall:
         ]
         if not chosen or not self.inputs:
             return {}
+        self.case.record.paddle_fed(cotangents)
         found = paddle.grad(
             [value for value, _ in chosen],
             list(self.inputs.values()),
             grad_outputs=[grad for _, grad in chosen],
             allow_unused=True,
         )
-        return {name: paddle_to_torch(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+        gradients = {name: paddle_to_torch(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+        self.case.record.paddle_gradients(gradients)
+        return gradients
 
     def _fed(self, index: int, value: paddle.Tensor, weight: torch.Tensor) -> paddle.Tensor:
         gauge = self.case.gauges.get(index)
@@ -106,7 +109,9 @@ class PaddleCall:
 
     def result(self) -> SideResult:
         """The results as Torch tensors on the host."""
-        return SideResult(map_leaves(self.outputs, _to_torch), map_leaves(self.changed, _to_torch))
+        result = SideResult(map_leaves(self.outputs, _to_torch), map_leaves(self.changed, _to_torch))
+        self.case.record.paddle(result)
+        return result
 
 
 def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:

@@ -89,6 +89,11 @@ def add_options(parser: pytest.Parser) -> None:
         "also those without one.",
     )
     add(
+        "--paddleapi-dump",
+        metavar="DIR",
+        help="Keep inputs, outputs, gradients and the environment of the only case there, as .npy files and an index.",
+    )
+    add(
         "--paddleapi-threads",
         type=int,
         default=None,

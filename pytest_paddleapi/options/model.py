@@ -36,6 +36,7 @@ class RunOptions:
     results: Path | None = None
     resume: bool = False
     retest: tuple[Verdict, ...] = ()
+    dump: Path | None = None
     device: str = "auto"
     devices: DeviceOptions = field(default_factory=DeviceOptions)
     numbers: Numbers = field(default_factory=Numbers)

@@ -86,6 +86,8 @@ class CaseOptions(msgspec.Struct, frozen=True):
     #: What Paddle and Torch call the device that the case runs on.
     device: str = "cpu"
     torch_device: str = "cpu"
+    #: Folder that keeps what the case works on ("": none does).
+    dump: str = ""
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run"):
