@@ -43,6 +43,7 @@ from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
 from .scheduling.xdist_worker import WorkerLoop, find_interactor
+from .shrink_failures import FailureShrinker
 from .stalls import RunWatch
 
 
@@ -74,6 +75,7 @@ class PaddleApiSession:
         self.reruns = 0
         self.known = KnownVerdicts(options, manifest)
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
+        self.shrinker = FailureShrinker(options, placement, lambda: self.estimates)
         self.keeping = Keeping(config, options, manifest, placement.kind, models)
         self.interrupts = Interrupts(self._stop_xdist)
         self.watch = RunWatch(
@@ -340,6 +342,8 @@ class PaddleApiSession:
             case = self._case(report.nodeid)
             if case is not None:
                 self.known.add(case, Verdict(data["verdict"]))
+                if self.options.shrink and report.failed:
+                    self.shrinker.add(case.canonical, Verdict(data["verdict"]))
                 peaks = [value for name, value in report.user_properties if name == "peak_bytes"]
                 self.estimates.learn(case.canonical, max((p for p in peaks if isinstance(p, int)), default=0))
         if self.scheduler is not None:
@@ -371,6 +375,11 @@ class PaddleApiSession:
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
             terminal.line(self.stop_text)
+        if self.options.shrink and self.shrinker.failed and not self.interrupts.came:
+            self.slot.suspend()
+            terminal.section("Paddle API failures, made small")
+            for line in self.shrinker.lines():
+                terminal.line(line)
 
     def finish(self, session: pytest.Session) -> None:
         """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline."""

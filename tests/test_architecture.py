@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "gpu_admission": {"admission", "devices", "errors"},
     "scheduling": {"gpu_admission", "process", "devices", "results", "config", "errors"},
     "case": {"config", "process", "errors"},
+    "shrinking": {"process", "results", "config", "errors"},
 }
 #: pytest's side: may import every room but ``case``.
 TOP = {
@@ -44,6 +45,7 @@ TOP = {
     "case_slot",
     "display",
     "dumping",
+    "shrink_failures",
     "tolerances",
     "junit",
     "__init__",

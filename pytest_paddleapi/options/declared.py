@@ -94,6 +94,11 @@ def add_options(parser: pytest.Parser) -> None:
         help="Keep inputs, outputs, gradients and the environment of the only case there, as .npy files and an index.",
     )
     add(
+        "--paddleapi-shrink",
+        action="store_true",
+        help="At the end of the run, reduce what failed to small configs that fail alike (5 minutes at most).",
+    )
+    add(
         "--paddleapi-threads",
         type=int,
         default=None,

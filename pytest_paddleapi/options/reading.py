@@ -67,6 +67,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         resume=option.paddleapi_resume,
         retest=_retest(option.paddleapi_retest),
         dump=dump,
+        shrink=option.paddleapi_shrink,
         device=option.paddleapi_device,
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
