@@ -45,6 +45,7 @@ TOP = {
     "case_slot",
     "display",
     "dumping",
+    "mutating",
     "shrink_failures",
     "tolerances",
     "junit",
