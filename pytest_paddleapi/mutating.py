@@ -116,6 +116,8 @@ def _surely_refused(call: Call, variant: Call) -> bool:
         return True
     if name in _INDEXING and _points_at_nothing(variant, *_INDEXING[name]):
         return True
+    if name in ("getitem", "setitem") and _takes_from_nothing(variant):
+        return True
     if name in _NO_IDENTITY and _reduces_nothing(variant):
         return True
     return any(word in name for word in _WINDOWED) and _loses_its_window(specs)
@@ -136,6 +138,25 @@ def _points_at_nothing(call: Call, x: int, index: int, axis: int) -> bool:
     where = _argument(call, axis, "axis")
     place = axis_of(indexed.shape, where) if isinstance(where, int) else None
     return indexed.numel == 0 if place is None else indexed.shape[place] == 0
+
+
+def _takes_from_nothing(call: Call) -> bool:
+    """A subscript has an integer, or indices, for an axis that is empty."""
+    x, subscript = _argument(call, 0, "x", "self"), _argument(call, 1, "item", "index")
+    if not isinstance(x, TensorSpec):
+        return False
+    items = [item for item in (subscript if isinstance(subscript, tuple) else (subscript,)) if item is not None]
+    axis = 0
+    for place, item in enumerate(items):
+        if item is Ellipsis:
+            axis = len(x.shape) - (len(items) - place - 1)
+            continue
+        takes = isinstance(item, TensorSpec) and item.dtype != "bool" and item.numel > 0
+        takes |= isinstance(item, int) or (isinstance(item, list) and bool(item))
+        if takes and 0 <= axis < len(x.shape) and x.shape[axis] == 0:
+            return True
+        axis += 1
+    return False
 
 
 def _reduces_nothing(call: Call) -> bool:
@@ -200,8 +221,20 @@ def dtype(call: Call) -> Iterator[Call]:
     present = list(dict.fromkeys(spec.dtype for spec in call.tensors()))
     for old in present:
         for new in _family(old):
-            if new != old:
+            if new != old and _can_point(call, old, new):
                 yield _with_dtype(call, old, new)
+
+
+def _can_point(call: Call, old: str, new: str) -> bool:
+    """An integer dtype that is as narrow as ``new`` has room for every index into what the call has."""
+    if new not in _SIGNED:
+        return True
+    others = any(spec.dtype != old for spec in call.tensors())
+    if not others and plain_name(call.api) not in _INDEXING:
+        return True  # plain numbers, which point at nothing
+    sizes: list[int] = [dim for spec in call.tensors() for dim in spec.shape]
+    map_call(call, lambda value: sizes.append(abs(value)) if type(value) is int else None)
+    return max(sizes, default=0) < 2 ** (8 * ITEMSIZE[new] - 1)
 
 
 def _family(name: str) -> tuple[str, ...]:

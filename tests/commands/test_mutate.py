@@ -36,6 +36,13 @@ def test_zero_takes_each_symbol_in_turn() -> None:
                 'paddle.gather(Tensor([5, 3],"float32"), Tensor([0],"int64"), axis=0)',
             ],
         ),
+        (
+            'paddle.Tensor.__getitem__(Tensor([5, 3, 4],"float32"), tuple(1,Ellipsis,slice(0,2,None)))',
+            [
+                'paddle.Tensor.__getitem__(Tensor([5, 0, 4],"float32"), tuple(1,Ellipsis,slice(0,2,None)))',
+                'paddle.Tensor.__getitem__(Tensor([5, 3, 0],"float32"), tuple(1,Ellipsis,slice(0,2,None)))',
+            ],
+        ),
         # There is no largest of nothing.
         ('paddle.max(Tensor([5, 3],"float32"), axis=1)', ['paddle.max(Tensor([0, 3],"float32"), axis=1)']),
         # Only the batch of a convolution may be empty.
@@ -64,6 +71,15 @@ def test_dtype_stays_in_its_family_and_takes_arguments_along() -> None:
     ]
     assert made("dtype", 'paddle.abs(Tensor([2],"complex64"))') == ['paddle.abs(Tensor([2],"complex128"))']
     assert not made("dtype", 'paddle.logical_not(Tensor([2],"bool"))')
+
+
+def test_a_dtype_is_left_out_that_has_no_room_for_indices() -> None:
+    index = 'paddle.gather(Tensor([{size}, 3],"float32"), Tensor([2],"int64"))'
+    assert any("int8" in text for text in made("dtype", index.format(size=100)))
+    found = made("dtype", index.format(size=1000))
+    assert not any("int8" in text for text in found)
+    assert any("int16" in text for text in found)
+    assert any("int8" in text for text in made("dtype", 'paddle.add(Tensor([1000],"int64"), Tensor([1000],"int64"))'))
 
 
 def test_variants_are_canonical_and_come_once() -> None:
