@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from _shared import table
@@ -45,20 +45,26 @@ def main() -> None:
         if arguments.verbose and result.verdict.value in REFUSED:
             print(f"{kind}: {result.verdict}: {result.text.partition(chr(10))[0][:300]}\n    {print_call(variant)}")
     supervisor.close()
-    _estimate_large(calls, verdicts["large"], arguments.verbose)
+    _show(len(calls), verdicts)
+    large: Counter[str] = Counter()
+    _estimate_large(calls, large, arguments.verbose)
+    _show(len(calls), {"large": large})
+
+
+def _show(count: int, verdicts: Mapping[str, Counter[str]]) -> None:
     rows = []
     for kind, counts in verdicts.items():
         run = sum(counts.values()) - counts["(passed over)"]
         refused = sum(counts[name] for name in (*REFUSED, "not followed"))
         rows.append((kind, run, run - refused, f"{100 * (run - refused) / max(run, 1):.1f} %", _listed(counts)))
-    table((f"{len(calls)} configs", "variants", "accepted", "share", "verdicts"), rows)
+    table((f"{count} configs", "variants", "accepted", "share", "verdicts"), rows)
 
 
 def _estimate_large(calls: list[Call], counts: Counter[str], verbose: bool) -> None:
     from pytest_paddleapi.case.estimate import Way, estimate
 
     for _, variant in variants(calls, ("large",)):
-        found = estimate(variant, CaseOptions(threads=1), quick=False, limit=10.0)
+        found = estimate(variant, CaseOptions(threads=1), quick=False, limit=2.0)
         followed = found.way is Way.OPERATOR
         counts["followed" if followed else "not followed"] += 1
         if verbose and not followed:

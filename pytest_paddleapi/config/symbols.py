@@ -75,10 +75,15 @@ def resized(call: Call, sizes: Mapping[int, int], *, arguments: bool = True) -> 
     specs = list(call.tensors())
     first = specs[0].shape if specs else ()
 
+    new_first = [sizes.get(dim, dim) for dim in first]
+
     def tensor(value: Any) -> Any:
-        if isinstance(value, TensorSpec):
-            return TensorSpec(tuple(sizes.get(dim, dim) for dim in value.shape), value.dtype)
-        return value
+        if not isinstance(value, TensorSpec):
+            return value
+        if len(value.shape) == 1 and value.shape[0] not in first:
+            # Such as the weight of a normalisation over several axes.
+            return TensorSpec((_entry(value.shape[0], first, new_first, sizes),), value.dtype)
+        return TensorSpec(tuple(sizes.get(dim, dim) for dim in value.shape), value.dtype)
 
     if not arguments:
         return map_call(call, tensor)
@@ -135,15 +140,16 @@ def _target(given: list[int], first: Sequence[int], sizes: Mapping[int, int]) ->
 
 
 def _entry(item: int, first: Sequence[int], new_first: Sequence[int], sizes: Mapping[int, int]) -> int:
+    """The new value of a number that is a dimension of the first tensor, a product of its dimensions, or neither."""
     if item <= 1:
         return item
-    if item in sizes and item in first:
-        return sizes[item]
+    if item in first:
+        return sizes.get(item, item)
     for start in range(len(first)):
         for end in range(start + 2, len(first) + 1):
             if product(first[start:end]) == item:
                 return product(new_first[start:end])
-    return item
+    return sizes.get(item, item)
 
 
 def _absorbed(found: list[int], wanted: int) -> list[int]:

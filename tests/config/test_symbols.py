@@ -55,6 +55,12 @@ def test_symbols_are_sizes_above_one_in_the_order_written() -> None:
             {12: 0},
             'paddle.expand(Tensor([1, 0],"float32"), shape=list[5,0])',
         ),
+        # A vector that holds as many as several axes, which a vector of another size does not.
+        (
+            'paddle.foo(Tensor([2, 3, 4],"float32"), Tensor([12],"float32"), Tensor([5],"float32"))',
+            {4: 0},
+            'paddle.foo(Tensor([2, 3, 0],"float32"), Tensor([0],"float32"), Tensor([5],"float32"))',
+        ),
         # A small plain integer is an axis or a count, not a size.
         (
             'paddle.sum(Tensor([2, 3],"float32"), axis=0, k=2)',
