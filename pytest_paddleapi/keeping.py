@@ -40,7 +40,7 @@ __all__ = ["Keeping"]
 _MOST_SIBLINGS = 100
 #: Fields of the case options that change no verdict. Any other one does, so that a new option is on the safe side.
 _NOT_DECIDING = frozenset(
-    {"mode", "threads", "record_tolerance", "device", "torch_device", "second_device", "second_torch_device"}
+    {"mode", "threads", "record_tolerance", "device", "torch_device", "second_device", "second_torch_device", "dump"}
 )
 #: Properties with a column of their own, or that follow from the session.
 _KNOWN = frozenset({"verdict", "api", "config", "mode", "device", "attempts", *MEASURED})

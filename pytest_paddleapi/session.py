@@ -23,6 +23,7 @@ from .case_slot import CaseSlot
 from .config.manifest import COMMAND_LINE, Case, Manifest
 from .devices.model import DeviceReadingError
 from .display import header_lines, summary_lines
+from .dumping import add_verdict, make_folder
 from .estimates import Estimates
 from .fleet import Fleet, Placement, devices_of
 from .gpu_admission import AdmissionRules, LedgerError
@@ -44,6 +45,7 @@ from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
 from .scheduling.xdist_worker import WorkerLoop, find_interactor
+from .shrink_failures import FailureShrinker
 from .stalls import RunWatch
 
 
@@ -75,6 +77,7 @@ class PaddleApiSession:
         self.reruns = 0
         self.known = KnownVerdicts(options, manifest)
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
+        self.shrinker = FailureShrinker(options, placement, lambda: self.estimates)
         self.keeping = Keeping(config, options, manifest, placement.kind, models)
         self.html = HtmlReport(options, manifest, self.keeping)
         self.interrupts = Interrupts(self._stop_xdist)
@@ -247,6 +250,7 @@ class PaddleApiSession:
 
     def _run_locally(self, session: pytest.Session) -> None:
         items = session.items
+        self._make_dump_folder(items)
         names = [item.nodeid for item in items]
         engine = self.make_engine(names, [])
         self.slot.confirm = self._unconfirmed
@@ -297,6 +301,17 @@ class PaddleApiSession:
             self.stop_text = self._stop_text(engine, names)
             raise session.Failed(engine.stop_reason)
 
+    def _make_dump_folder(self, items: Sequence[pytest.Item]) -> None:
+        if self.options.dump is None:
+            return
+        count = sum(map(_is_case, items))
+        if count != 1:
+            raise pytest.UsageError(
+                f"--paddleapi-dump keeps one case, and {count} would run: choose one by its node id, or with -k or "
+                "--paddleapi-config"
+            )
+        make_folder(self.options.dump)
+
     def _taken_ended(self) -> Ended:
         ended, self._ended = self._ended, None
         if ended is None:
@@ -330,6 +345,8 @@ class PaddleApiSession:
             case = self._case(report.nodeid)
             if case is not None:
                 self.known.add(case, Verdict(data["verdict"]))
+                if self.options.shrink and report.failed:
+                    self.shrinker.add(case.canonical, Verdict(data["verdict"]))
                 peaks = [value for name, value in report.user_properties if name == "peak_bytes"]
                 self.estimates.learn(case.canonical, max((p for p in peaks if isinstance(p, int)), default=0))
         if self.scheduler is not None:
@@ -361,6 +378,11 @@ class PaddleApiSession:
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
             terminal.line(self.stop_text)
+        if self.options.shrink and self.shrinker.failed and not self.interrupts.came:
+            self.slot.suspend()
+            terminal.section("Paddle API failures, made small")
+            for line in self.shrinker.lines():
+                terminal.line(line)
 
     def finish(self, session: pytest.Session) -> None:
         """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline."""
@@ -451,6 +473,8 @@ class PaddleApiSession:
         else:
             result, info = self.slot.run(item.case.canonical, dispatch, self._following)
         info = replace(info, estimated_bytes=dispatch.estimate or None, lease_bytes=dispatch.lease_bytes or None)
+        if self.options.dump is not None:
+            add_verdict(self.options.dump, item.case.canonical, result)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token
         self._ended = Ended(

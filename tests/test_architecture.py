@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "gpu_admission": {"admission", "devices", "errors"},
     "scheduling": {"gpu_admission", "process", "devices", "results", "config", "errors"},
     "case": {"config", "process", "errors"},
+    "shrinking": {"process", "results", "config", "errors"},
 }
 #: pytest's side: may import every room but ``case``.
 TOP = {
@@ -45,6 +46,9 @@ TOP = {
     "numbers",
     "case_slot",
     "display",
+    "dumping",
+    "mutating",
+    "shrink_failures",
     "tolerances",
     "junit",
     "__init__",

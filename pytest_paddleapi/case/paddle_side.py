@@ -93,6 +93,7 @@ class PaddleCall:
         ]
         if not chosen or not self.inputs:
             return {}
+        self.case.record.paddle_fed(cotangents)
         found = paddle.grad(
             [value for value, _ in chosen],
             list(self.inputs.values()),
@@ -100,7 +101,9 @@ class PaddleCall:
             allow_unused=True,
         )
         hold = paddle_holder(self.case.options)
-        return {name: hold(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+        gradients = {name: hold(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+        self.case.record.paddle_gradients(gradients)
+        return gradients
 
     def _fed(self, index: int, value: paddle.Tensor, weight: torch.Tensor) -> paddle.Tensor:
         gauge = self.case.gauges.get(index)
@@ -109,7 +112,9 @@ class PaddleCall:
     def result(self) -> SideResult:
         """The results where they stay until they are compared: Torch tensors on the host, or see :mod:`.holding`."""
         hold = paddle_holder(self.case.options)
-        return SideResult(map_leaves(self.outputs, hold), map_leaves(self.changed, hold))
+        result = SideResult(map_leaves(self.outputs, hold), map_leaves(self.changed, hold))
+        self.case.record.paddle(result)
+        return result
 
 
 def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:

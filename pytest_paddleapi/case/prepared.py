@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from .compare.registry import Comparator, find_comparator
 from .inputs.makers import ordinary
 from .inputs.registry import CallValues, Draw, Maker, find_inputs
 from .names import is_inplace
+from .record import Record
 from .reference.registry import NoReference, Reference, find_reference
 
 
@@ -32,6 +33,7 @@ class PreparedCase:
     binding: Binding
     values: Mapping[str, Any]
     seed: tuple[int, ...]
+    record: Record = field(default_factory=Record)
 
     @property
     def api(self) -> str:

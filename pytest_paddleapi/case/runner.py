@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
+import msgspec
 import paddle
 import torch
 
@@ -12,6 +14,7 @@ from ..config import ConfigSyntaxError, parse_call
 from ..process import fatal
 from ..process.messages import CaseOptions, CaseResult, Mode, RunCase, Stage, Verdict
 from ..process.wire import unpack_call
+from .dump import Dump
 from .holding import give_back_cache
 from .inputs.registry import InputError
 from .modes.accuracy import run_accuracy
@@ -133,4 +136,12 @@ class CaseRunner:
             memory = fatal.classify(f"{type(exc).__name__}: {exc}", Stage.INPUTS)
             verdict = memory.verdict if memory else Verdict.CONFIG_INPUT
             return Judgement(verdict, f"the inputs could not be made: {text}")
-        return self.mode(case, enter)
+        if not self.options.dump:
+            return self.mode(case, enter)
+        with Dump(self.options.dump, call, self.options) as dump:
+            dump.inputs(case.values)
+            judgement = self.mode(replace(case, record=dump), enter)
+        if not dump.trouble:
+            return judgement
+        notes = (*judgement.measured.notes, f"the dump is not complete: {dump.trouble}")
+        return replace(judgement, measured=msgspec.structs.replace(judgement.measured, notes=notes))

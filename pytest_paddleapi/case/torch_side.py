@@ -30,6 +30,12 @@ def run_torch(case: PreparedCase, reference: Reference, *, backward: bool) -> Si
         Exception: whatever Torch raises for the call.
     """
     _seed(case.seed[1] % (1 << 63))
+    result = _run_at_a_dtype(case, reference, backward)
+    case.record.reference(result)
+    return result
+
+
+def _run_at_a_dtype(case: PreparedCase, reference: Reference, backward: bool) -> SideResult:
     try:
         return _run(case, reference, backward, upcast=False)
     except (RuntimeError, NotImplementedError) as exc:

@@ -22,6 +22,9 @@ __all__ = ["COMMANDS", "Command", "CommandUsageError", "main"]
 COMMANDS = {
     "ledger": "who holds what on this host's devices; pause and resume sessions",
     "report": "write one offline HTML file of a folder of results; compare with an earlier one",
+    "mutate": "write variants of configs: empty tensors, large tensors, other dtypes",
+    "repro": "write a stand-alone script for one case, which needs Paddle, Torch and NumPy only",
+    "shrink": "reduce a failing config to a small one that fails in the same way",
     "results": "what came of the cases: list, filter and export a folder of results",
 }
 

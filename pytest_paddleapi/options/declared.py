@@ -94,6 +94,16 @@ def add_options(parser: pytest.Parser) -> None:
         help="Write what came of the cases to one HTML file at the end, also after Ctrl-C (docs/report.md).",
     )
     add(
+        "--paddleapi-dump",
+        metavar="DIR",
+        help="Keep inputs, outputs, gradients and the environment of the only case there, as .npy files and an index.",
+    )
+    add(
+        "--paddleapi-shrink",
+        action="store_true",
+        help="At the end of the run, reduce what failed to small configs that fail alike (5 minutes at most).",
+    )
+    add(
         "--paddleapi-threads",
         type=int,
         default=None,

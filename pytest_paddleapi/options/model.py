@@ -37,6 +37,8 @@ class RunOptions:
     resume: bool = False
     retest: tuple[Verdict, ...] = ()
     report: Path | None = None
+    dump: Path | None = None
+    shrink: bool = False
     device: str = "auto"
     devices: DeviceOptions = field(default_factory=DeviceOptions)
     numbers: Numbers = field(default_factory=Numbers)

@@ -17,7 +17,7 @@ from ..tolerances import read_tolerances
 from .model import RunOptions
 from .modes import one_mode
 from .sizes import LEAST_SIZE, read_size
-from .workers import threads_per_worker
+from .workers import threads_per_worker, worker_count
 
 __all__ = ["device_options", "is_active", "memory_limit", "read_options"]
 
@@ -50,6 +50,7 @@ def read_options(config: pytest.Config) -> RunOptions:
             cache_inputs=option.paddleapi_cache_inputs,
             test_backward=not option.paddleapi_no_backward,
             threads=option.paddleapi_threads or threads_per_worker(config),
+            dump=str(dump) if (dump := _dump_folder(config)) is not None else "",
         ),
         patterns=tuple(option.paddleapi_configs),
         texts=tuple(option.paddleapi_config),
@@ -66,6 +67,8 @@ def read_options(config: pytest.Config) -> RunOptions:
         resume=option.paddleapi_resume,
         retest=_retest(option.paddleapi_retest),
         report=_report_file(config),
+        dump=dump,
+        shrink=option.paddleapi_shrink,
         device=option.paddleapi_device,
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
@@ -129,6 +132,17 @@ def _report_file(config: pytest.Config) -> Path | None:
     if not file.strip():
         raise pytest.UsageError("--paddleapi-report is empty: give the name of an HTML file")
     return config.invocation_params.dir / Path(file).expanduser()
+
+
+def _dump_folder(config: pytest.Config) -> Path | None:
+    folder = config.option.paddleapi_dump
+    if folder is None:
+        return None
+    if not folder.strip():
+        raise pytest.UsageError("--paddleapi-dump is empty: give a folder")
+    if worker_count(config) > 1 or getattr(config.option, "tx", None):
+        raise pytest.UsageError("--paddleapi-dump keeps one case, which needs no workers: leave out -n, or give -n0")
+    return config.invocation_params.dir / Path(folder).expanduser()
 
 
 def _retest(text: str | None) -> tuple[Verdict, ...]:

@@ -103,6 +103,8 @@ class CaseOptions(msgspec.Struct, frozen=True):
     #: one, and the CPU in Torch where it knows no such device.
     second_device: str = ""
     second_torch_device: str = "cpu"
+    #: Folder that keeps what the case works on ("": none does).
+    dump: str = ""
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run"):
