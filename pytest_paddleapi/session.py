@@ -44,6 +44,9 @@ from .scheduling.xdist_controller import CaseScheduling
 from .scheduling.xdist_worker import WorkerLoop, find_interactor
 from .stalls import RunWatch
 
+#: In what a worker of xdist tells the controller at its end.
+_SANITIZER_NOTES = "paddleapi_sanitizer"
+
 
 class PaddleApiSession:
     """Options, the manifest, and (where cases run) the slot.
@@ -74,6 +77,8 @@ class PaddleApiSession:
         self.known = KnownVerdicts(options, manifest)
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
         self.keeping = Keeping(config, options, manifest, placement.kind, models)
+        #: What sanitizers said, here and in workers, that belongs to no case.
+        self.sanitizer_notes: list[str] = []
         self.interrupts = Interrupts(self._stop_xdist)
         self.watch = RunWatch(
             options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
@@ -218,6 +223,7 @@ class PaddleApiSession:
             return None
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return None  # pytest's own loop says what is wrong
+        self.slot.alone = len(session.items) == 1
         if self.is_worker:
             loop = WorkerLoop(find_interactor(self.config), _is_case, self.begin, self._may_follow, self.slot.suspend)
             self._following = lambda: self._announced(loop, session.items)
@@ -355,17 +361,29 @@ class PaddleApiSession:
             terminal.line(line)
         for line in (*self.known.lines(), *self.keeping.lines()):
             terminal.line(line)
+        if self.sanitizer_notes:
+            terminal.section("Paddle API sanitizer: what belongs to no case", yellow=True)
+            for note in self.sanitizer_notes:
+                terminal.line(note)
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
             terminal.line(self.stop_text)
 
     def finish(self, session: pytest.Session) -> None:
-        """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline."""
+        """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline; end the sanitizer."""
         self.watch.finished()
+        if self.options.sanitizer is not None:
+            self.sanitizer_notes += self.slot.finish()
+            if self.is_worker:
+                self.config.workeroutput[_SANITIZER_NOTES] = self.sanitizer_notes  # type: ignore[attr-defined]
         if not self.is_worker and not self.config.option.collectonly:
             self.known.update()
         self._finish_scheduler(session)
         self.keeping.finish(int(session.exitstatus))
+
+    def worker_ended(self, node: Any) -> None:
+        """Take over what the sanitizer of a worker said; one that died has not told it."""
+        self.sanitizer_notes += getattr(node, "workeroutput", {}).get(_SANITIZER_NOTES, [])
 
     def _finish_scheduler(self, session: pytest.Session) -> None:
         scheduler = self.scheduler
