@@ -228,7 +228,7 @@ class Keeper(CaseParent):
         if not self._request.wrapper:
             command = program("spare", channel, self.pid)
             return os.posix_spawn(command[0], command, os.environ, setsid=True), None
-        wrapping = Wrapping(self._request.wrapper, program("spare", channel))
+        wrapping = Wrapping(self._request.wrapper, program("spare"), channel)
         try:
             pid = os.posix_spawn(
                 wrapping.command[0], wrapping.command, os.environ, setsid=True, file_actions=wrapping.file_actions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sys
 import tty
 from collections.abc import Sequence
@@ -25,25 +26,27 @@ class Wrapping:
         OSError: there are no descriptors left.
     """
 
-    def __init__(self, words: Sequence[str], inner: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], inner: Sequence[str], passed_on: int) -> None:
+        """``inner`` is the command under the wrapper; it gets the descriptor ``passed_on`` as its first argument."""
         self.output, self._output_of_wrapper = _stream()
-        self._status_read, self._status_write = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._status_read, False)
-        os.set_inheritable(self._status_write, True)
-        self.command = [*words, sys.executable, "-I", "-S", wrapped.__file__, str(self._status_write), *inner]
+        self._control, self._control_of_wrapper = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        socket.send_fds(self._control, [b" "], [passed_on])
+        self._control.setblocking(False)
+        self.command = [*words, sys.executable, "-I", "-S", wrapped.__file__, *inner]
         self.pid: int | None = None
         self.status: int | None = None
         self._numbers = b""
 
     @property
     def file_actions(self) -> list[tuple[int, int, int]]:
-        """For ``posix_spawn``: standard output and error of the wrapper."""
-        return [(os.POSIX_SPAWN_DUP2, self._output_of_wrapper, fd) for fd in (1, 2)]
+        """For ``posix_spawn``: standard input, output and error of the wrapper."""
+        sources = (self._control_of_wrapper.fileno(), self._output_of_wrapper, self._output_of_wrapper)
+        return [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(sources)]
 
     def started(self) -> None:
         """Close what is the wrapper's; called when it was started, or could not be."""
         os.close(self._output_of_wrapper)
-        os.close(self._status_write)
+        self._control_of_wrapper.close()
 
     def passed_on(self) -> None:
         """Somebody else has the output now."""
@@ -51,16 +54,17 @@ class Wrapping:
 
     def look(self) -> None:
         """Read what came about the process."""
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(self._status_read, 4096):
+        with contextlib.suppress(BlockingIOError, ConnectionResetError):  # reset: it never read what was sent
+            while data := self._control.recv(4096):
                 self._numbers += data
-        numbers = [number for (number,) in wrapped.NUMBER.iter_unpack(self._numbers)]
+        whole = len(self._numbers) - len(self._numbers) % wrapped.NUMBER.size
+        numbers = [number for (number,) in wrapped.NUMBER.iter_unpack(self._numbers[:whole])]
         self.pid = numbers[0] if numbers else None
         self.status = numbers[1] if len(numbers) > 1 else None
 
     def close(self) -> None:
         """Nothing more is asked of it."""
-        os.close(self._status_read)
+        self._control.close()
 
 
 def _stream() -> tuple[int, int]:

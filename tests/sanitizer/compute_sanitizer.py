@@ -1,10 +1,10 @@
 """A stand-in for NVIDIA's ``compute-sanitizer``, for machines without a GPU.
 
-It takes the same command line, starts the program in the same way (as its child, in its own process group, with its
-descriptors), passes signals on, prints in the same format and has the same rule for its exit code. What a GPU's driver
-would tell the real one comes by two ways from below the plugin: the program writes the name of a report into the pipe
-whose number is in ``STANDIN_SANITIZER_FD``; and on a simulated farm a report is due when more bytes of its first
-device were in use than ``STANDIN_REPORT_ABOVE`` says. ``STANDIN_LEAK`` lets every program leak.
+It takes the same command line, starts the program in the same way (as its child, in its own process group), passes
+signals on, prints in the same format and has the same rule for its exit code. What a GPU's driver would tell the real
+one comes by two ways from below the plugin: the program writes the name of a report into the pipe whose number is in
+``STANDIN_SANITIZER_FD``; and on a simulated farm a report is due when more bytes of its first device were in use than
+``STANDIN_REPORT_ABOVE`` says. ``STANDIN_LEAK`` lets every program leak.
 """
 
 from __future__ import annotations
@@ -60,11 +60,10 @@ class Sanitizer:
         self.errors = 0
         self.leaks = bool(os.environ.get("STANDIN_LEAK"))
         reading, writing = os.pipe()
-        os.set_inheritable(writing, True)
         environment = {**os.environ, "STANDIN_SANITIZER_FD": str(writing)}
         print("========= COMPUTE-SANITIZER")
-        # No descriptor is closed, as the real one closes none.
-        self.child = subprocess.Popen(command, env=environment, close_fds=False)
+        # The real one leaves its descriptors to the program; one that does not must do as well.
+        self.child = subprocess.Popen(command, env=environment, pass_fds=(writing,))
         os.close(writing)
         self.reading = reading
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
