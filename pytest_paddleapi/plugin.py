@@ -129,6 +129,11 @@ class SessionHooks:
         """Tell a worker whose child it is."""
         self.state.prepare_worker(node)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker has ended."""
+        self.state.worker_ended(node)
+
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config) -> Any:
         """Our scheduler asks the ledger before it hands out a case."""

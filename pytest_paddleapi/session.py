@@ -48,6 +48,9 @@ from .scheduling.xdist_worker import WorkerLoop, find_interactor
 from .shrink_failures import FailureShrinker
 from .stalls import RunWatch
 
+#: In what a worker of xdist tells the controller at its end.
+_SANITIZER_NOTES = "paddleapi_sanitizer"
+
 
 class PaddleApiSession:
     """Options, the manifest, and (where cases run) the slot.
@@ -80,6 +83,8 @@ class PaddleApiSession:
         self.shrinker = FailureShrinker(options, placement, lambda: self.estimates)
         self.keeping = Keeping(config, options, manifest, placement.kind, models)
         self.html = HtmlReport(options, manifest, self.keeping)
+        #: What sanitizers said, here and in workers, that belongs to no case.
+        self.sanitizer_notes: list[str] = []
         self.interrupts = Interrupts(self._stop_xdist)
         self.watch = RunWatch(
             options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
@@ -224,6 +229,7 @@ class PaddleApiSession:
             return None
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return None  # pytest's own loop says what is wrong
+        self.slot.alone = len(session.items) == 1
         if self.is_worker:
             loop = WorkerLoop(find_interactor(self.config), _is_case, self.begin, self._may_follow, self.slot.suspend)
             self._following = lambda: self._announced(loop, session.items)
@@ -375,6 +381,10 @@ class PaddleApiSession:
             terminal.line(line)
         for line in (*self.known.lines(), *self.keeping.lines(), *self.html.lines()):
             terminal.line(line)
+        if self.sanitizer_notes:
+            terminal.section("Paddle API sanitizer: what belongs to no case", yellow=True)
+            for note in self.sanitizer_notes:
+                terminal.line(note)
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
             terminal.line(self.stop_text)
@@ -385,13 +395,21 @@ class PaddleApiSession:
                 terminal.line(line)
 
     def finish(self, session: pytest.Session) -> None:
-        """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline."""
+        """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline; end the sanitizer."""
         self.watch.finished()
+        if self.options.sanitizer is not None:
+            self.sanitizer_notes += self.slot.finish()
+            if self.is_worker:
+                self.config.workeroutput[_SANITIZER_NOTES] = self.sanitizer_notes  # type: ignore[attr-defined]
         if not self.is_worker and not self.config.option.collectonly:
             self.known.update()
         self._finish_scheduler(session)
         self.keeping.finish(int(session.exitstatus))
         self.html.write()
+
+    def worker_ended(self, node: Any) -> None:
+        """Take over what the sanitizer of a worker said; one that died has not told it."""
+        self.sanitizer_notes += getattr(node, "workeroutput", {}).get(_SANITIZER_NOTES, [])
 
     def _finish_scheduler(self, session: pytest.Session) -> None:
         scheduler = self.scheduler

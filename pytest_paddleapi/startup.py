@@ -18,7 +18,16 @@ from .devices.selection import MOST_WORKERS, DeviceOptionError
 from .fleet import Fleet, Placement, build_fleet, single
 from .gpu_admission import LedgerFolderError, check_folder
 from .items import session_key
-from .options import MODES, RunOptions, cores, device_options, memory_limit, read_options, worker_count
+from .options import (
+    MODES,
+    RunOptions,
+    check_sanitizer_device,
+    cores,
+    device_options,
+    memory_limit,
+    read_options,
+    worker_count,
+)
 from .session import PaddleApiSession
 
 _PR_SET_PDEATHSIG = 1
@@ -34,6 +43,8 @@ def start(config: pytest.Config) -> PaddleApiSession:
     options = read_options(config)
     _check_installation()
     fleet = None if hasattr(config, "workerinput") else fleet_of(config)
+    if fleet is not None:
+        check_sanitizer_device(config.option, fleet.kind.name)
     try:
         files = find_files(options.patterns, config.invocation_params.dir)
     except ConfigFileError as exc:

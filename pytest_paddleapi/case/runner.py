@@ -107,6 +107,13 @@ class CaseRunner:
         for config in _WARM_UP:
             runner.run(RunCase(0, config), lambda stage: None)
 
+    def synchronize(self) -> None:
+        """Wait until the devices have done all that was asked of them; raises what went wrong there."""
+        if self.options.device != "cpu":
+            paddle.device.synchronize(self.options.device)
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+
     def run(self, request: RunCase, enter: Callable[[Stage], None]) -> CaseResult:
         """The result of one case; faults of the case are verdicts, never exceptions."""
         start = time.perf_counter()

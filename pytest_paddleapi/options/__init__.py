@@ -4,6 +4,7 @@ from .declared import add_options
 from .model import DEFAULT_TIMEOUT, RunOptions
 from .modes import MODES
 from .reading import device_options, is_active, memory_limit, read_options
+from .sanitizer import check_sanitizer_device
 from .sizes import read_size
 from .workers import cores, worker_count
 
@@ -12,6 +13,7 @@ __all__ = [
     "MODES",
     "RunOptions",
     "add_options",
+    "check_sanitizer_device",
     "cores",
     "device_options",
     "is_active",

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..devices.selection import DeviceOptions
 from ..numbers import Numbers
 from ..process.messages import CaseOptions, Mode
+from ..process.sanitizer import Sanitizer
 from ..results.baseline import Baseline
 from ..results.verdicts import Verdict
 
@@ -42,6 +43,7 @@ class RunOptions:
     device: str = "auto"
     devices: DeviceOptions = field(default_factory=DeviceOptions)
     numbers: Numbers = field(default_factory=Numbers)
+    sanitizer: Sanitizer | None = None
 
     @property
     def mode(self) -> Mode:

@@ -16,6 +16,7 @@ from ..results.verdicts import Verdict
 from ..tolerances import read_tolerances
 from .model import RunOptions
 from .modes import one_mode
+from .sanitizer import read_sanitizer
 from .sizes import LEAST_SIZE, read_size
 from .workers import threads_per_worker, worker_count
 
@@ -51,6 +52,7 @@ def read_options(config: pytest.Config) -> RunOptions:
             test_backward=not option.paddleapi_no_backward,
             threads=option.paddleapi_threads or threads_per_worker(config),
             dump=str(dump) if (dump := _dump_folder(config)) is not None else "",
+            sanitize=option.paddleapi_sanitizer,
         ),
         patterns=tuple(option.paddleapi_configs),
         texts=tuple(option.paddleapi_config),
@@ -72,6 +74,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         device=option.paddleapi_device,
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
+        sanitizer=read_sanitizer(option),
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from .model import DEFAULT_TIMEOUT, RunOptions
 from .modes import MODES
+from .sanitizer import sanitizer_words
 
 __all__ = ["decisive"]
 
@@ -32,4 +33,4 @@ def decisive(config: pytest.Config, options: RunOptions) -> list[str]:
         parts.append(f"--paddleapi-threads={given.paddleapi_threads}")
     if options.unsupported_fails:
         parts.append("--paddleapi-unsupported=fail")
-    return parts
+    return parts + sanitizer_words(given)

@@ -188,6 +188,11 @@ def verdict_for_death(stage: Stage, death: Death, *, output: str = "", limited: 
     return verdict, text
 
 
+def lost_device_verdict(stage: Stage) -> Verdict:
+    """The verdict when something fatal for the device happens in ``stage``."""
+    return _LOST_DEVICE[stage]
+
+
 def side_verdict(stage: Stage) -> Verdict:
     """The verdict when a process goes wrong in ``stage`` in a way of its own."""
     return _SIDE[stage][0]

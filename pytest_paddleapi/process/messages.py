@@ -96,6 +96,8 @@ class CaseOptions(msgspec.Struct, frozen=True):
     cache_inputs: bool = False
     test_backward: bool = True
     threads: int = 0
+    #: The process runs under a sanitizer: it must say there which case runs.
+    sanitize: bool = False
     #: What Paddle and Torch call the device that the case runs on.
     device: str = "cpu"
     torch_device: str = "cpu"
@@ -174,11 +176,13 @@ class CaseNotReady(msgspec.Struct, frozen=True, tag="not_ready"):
 class Load(msgspec.Struct, frozen=True, tag="load"):
     """Worker to launcher, first of all: import these modules, then the runner.
 
-    ``runner`` is ``package.module:Class``. ``modules`` are imported in their order, before it.
+    ``runner`` is ``package.module:Class``. ``modules`` are imported in their order, before it. ``wrapper`` is the
+    beginning of the command that a spare is started with, where it is to run under another program.
     """
 
     runner: str
     modules: tuple[str, ...]
+    wrapper: tuple[str, ...] = ()
 
 
 class LaunchCase(msgspec.Struct, frozen=True, tag="launch"):
@@ -239,9 +243,14 @@ class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
 
 
 class SpareStarted(msgspec.Struct, frozen=True, tag="spare_started"):
-    """Keeper to worker: this process loads now; Loaded, LoadFailed or SpareDied follows."""
+    """Keeper to worker: this process loads now; Loaded, LoadFailed or SpareDied follows.
+
+    ``wrapped``: it runs under another program, whose process this is; the reading end of that one's output travels
+    beside this message.
+    """
 
     pid: int
+    wrapped: bool = False
 
 
 class SpareDied(msgspec.Struct, frozen=True, tag="spare_died"):
@@ -271,11 +280,16 @@ class CaseNotLaunched(msgspec.Struct, frozen=True, tag="not_launched"):
 
 
 class CaseDied(msgspec.Struct, frozen=True, tag="died"):
-    """Launcher to worker: the process is reaped and its group is gone. ``status`` is as from ``wait``."""
+    """Launcher to worker: the process is reaped and its group is gone. ``status`` is as from ``wait``.
+
+    Where it ran under another program, ``pid`` and ``wrapper_status`` are that one's, and ``status`` is the process's
+    own, or that one's too where nobody could say it any more.
+    """
 
     token: int
     pid: int
     status: int
+    wrapper_status: Union[int, None] = None
 
 
 FromCase = Union[CaseResult, CaseReady, CaseNotReady]
