@@ -35,6 +35,7 @@ TOP = {
     "options",
     "reporting",
     "keeping",
+    "sharding",
     "known",
     "fleet",
     "estimates",

@@ -89,6 +89,17 @@ def add_options(parser: pytest.Parser) -> None:
         "also those without one.",
     )
     add(
+        "--paddleapi-shard",
+        metavar="K/N",
+        help="Run only the K-th of N shards of the cases, such as 2/8; each case is in exactly one (docs/sharding.md).",
+    )
+    add(
+        "--paddleapi-shard-costs",
+        metavar="DIR",
+        help="Balance the shards by the times in this folder of results, which all shards must have alike; or by "
+        "'sizes', those of the configs' tensors (default: shards of like numbers of cases, by hash).",
+    )
+    add(
         "--paddleapi-threads",
         type=int,
         default=None,

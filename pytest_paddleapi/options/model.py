@@ -10,6 +10,7 @@ from ..numbers import Numbers
 from ..process.messages import CaseOptions, Mode
 from ..results.baseline import Baseline
 from ..results.verdicts import Verdict
+from ..sharding import Shard
 
 __all__ = ["DEFAULT_TIMEOUT", "RunOptions"]
 
@@ -36,6 +37,9 @@ class RunOptions:
     results: Path | None = None
     resume: bool = False
     retest: tuple[Verdict, ...] = ()
+    shard: Shard | None = None
+    #: A folder of results, :data:`~..sharding.BY_SIZE`, or nothing.
+    shard_costs: str | Path | None = None
     device: str = "auto"
     devices: DeviceOptions = field(default_factory=DeviceOptions)
     numbers: Numbers = field(default_factory=Numbers)

@@ -13,6 +13,7 @@ from ..numbers import read_numbers
 from ..process.messages import CaseOptions, ToleranceOptions
 from ..results.baseline import Baseline, BaselineError, read_baseline
 from ..results.verdicts import Verdict
+from ..sharding import BY_SIZE, Shard, read_shard
 from ..tolerances import read_tolerances
 from .model import RunOptions
 from .modes import one_mode
@@ -65,6 +66,8 @@ def read_options(config: pytest.Config) -> RunOptions:
         results=_results_folder(config),
         resume=option.paddleapi_resume,
         retest=_retest(option.paddleapi_retest),
+        shard=(shard := read_shard(option.paddleapi_shard)),
+        shard_costs=_shard_costs(config, shard),
         device=option.paddleapi_device,
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
@@ -118,6 +121,17 @@ def _results_folder(config: pytest.Config) -> Path | None:
     if not folder.strip():
         raise pytest.UsageError("--paddleapi-results is empty: give a folder")
     return config.invocation_params.dir / Path(folder).expanduser()
+
+
+def _shard_costs(config: pytest.Config, shard: Shard | None) -> str | Path | None:
+    text = config.option.paddleapi_shard_costs
+    if text is None:
+        return None
+    if shard is None:
+        raise pytest.UsageError(f"--paddleapi-shard-costs={text} divides nothing: give --paddleapi-shard=K/N too")
+    if not text.strip():
+        raise pytest.UsageError(f"--paddleapi-shard-costs is empty: give a folder of results, or {BY_SIZE}")
+    return BY_SIZE if text == BY_SIZE else config.invocation_params.dir / Path(text).expanduser()
 
 
 def _retest(text: str | None) -> tuple[Verdict, ...]:
