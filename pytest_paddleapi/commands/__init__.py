@@ -21,6 +21,7 @@ __all__ = ["COMMANDS", "Command", "CommandUsageError", "main"]
 #: Name of each command, which is also that of its module, and its line in the help.
 COMMANDS = {
     "ledger": "who holds what on this host's devices; pause and resume sessions",
+    "merge": "one folder of results, or one JUnit file, of those of several shards",
     "results": "what came of the cases: list, filter and export a folder of results",
 }
 

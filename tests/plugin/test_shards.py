@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pytest_paddleapi.commands import main
 from pytest_paddleapi.results.folder import ResultsFolder
+from pytest_paddleapi.results.reading import ResultsReader
 from pytest_paddleapi.results.rows import Attempt, Environment
 from pytest_paddleapi.results.store import ResultsStore
 from pytest_paddleapi.results.verdicts import Verdict
 
-from .conftest import PASS, UNPARSED, Session
+from .conftest import BOTH_ERROR, INEXACT, PASS, UNKNOWN, UNPARSED, UNSUPPORTED, Session
 
 Run = Callable[..., Session]
 Configs = Callable[..., Path]
@@ -163,3 +166,54 @@ def test_what_cannot_divide_is_a_usage_error(
     result = pytester.runpytest_inprocess("--accuracy", "--collect-only", FILE, *options, "-p", "no:hypothesispytest")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert word in result.stderr.str()
+
+
+@pytest.mark.slow  # four sessions of real cases, one after another
+def test_merged_shards_are_the_unsharded_run(configs: Configs, pytester: pytest.Pytester, run: Run) -> None:
+    lines = (
+        *LINES,
+        *(line.replace("abs", "neg").replace("exp", "sin") for line in LINES[:14]),
+        PASS,
+        BOTH_ERROR,
+        INEXACT,
+        UNPARSED,
+        UNSUPPORTED,
+        UNKNOWN,
+    )
+    configs("a.txt", *lines)
+    options = (FILE, "--accuracy", "--paddleapi-bitwise", "--paddleapi-device=cpu", "-n0")
+    assert len(lines) == 40
+    run(*options, "--paddleapi-results=whole").xml.rename(pytester.path / "whole.xml")
+    for k in (1, 2, 3):
+        session = run(*options, f"--paddleapi-results=r{k}", f"--paddleapi-shard={k}/3")
+        session.xml.rename(pytester.path / f"r{k}.xml")
+    assert main(["merge", "all", "r3", "r1", "r2"]) == 0
+    assert main(["merge", "all.xml", "r1.xml", "r2.xml", "r3.xml"]) == 0
+    assert kept("all") == kept("whole")
+    assert len(kept("all")) == 40
+    assert testcases(pytester.path / "all.xml") == testcases(pytester.path / "whole.xml")
+    whole, merged = (ElementTree.parse(name).getroot()[0].attrib for name in ("whole.xml", "all.xml"))
+    assert {**whole, "time": "", "timestamp": ""} == {**merged, "time": "", "timestamp": ""}
+
+
+#: How long a case took and what its process held are measured anew in each run.
+MEASURED_ANEW = ("ended", "seconds", "peak_bytes")
+
+
+def kept(folder: str) -> dict[str, dict[str, object]]:
+    with ResultsReader(Path(folder)) as reader:
+        return {
+            row["config"]: {name: value for name, value in row.items() if name not in ("session", *MEASURED_ANEW)}
+            for row in reader.attempts(every=True)
+        }
+
+
+def testcases(path: Path) -> list[str]:
+    found = ElementTree.parse(path).getroot()[0]
+    for case in found:
+        case.attrib.pop("time")
+        for properties in case.findall("properties"):
+            for entry in list(properties):
+                if entry.get("name") in MEASURED_ANEW:
+                    properties.remove(entry)
+    return sorted(ElementTree.tostring(case, encoding="unicode") for case in found)
