@@ -116,6 +116,16 @@ class Keeping:
             self._store.close()
             self._store = None
 
+    def recorded_seconds(self) -> Mapping[str, float]:
+        """What cases of this mode took before, by canonical config, in this folder or the record of the shards."""
+        costs, seconds = self._options.shard_costs, dict[str, float]()
+        folders = [costs] if isinstance(costs, Path) else []
+        folders += [self._store.folder.path] if self._store is not None else []
+        for folder in folders:
+            with suppress(ResultsError), ResultsReader(folder) as reader:  # it only serves to guess
+                seconds.update(reader.seconds(self._options.mode.value))
+        return seconds
+
     def counted(self) -> list[str]:
         """What the header's line of configs says of those that are left out."""
         counts = [f"in other shards {len(self._elsewhere)}"] if self._elsewhere else []

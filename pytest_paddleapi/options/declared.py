@@ -147,6 +147,14 @@ def add_options(parser: pytest.Parser) -> None:
         help="Change a number of admission or of slots, such as reserve_bytes=1GiB; repeatable (docs/numbers.md).",
     )
     add(
+        "--paddleapi-progress",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="Say how far the run is: first after S seconds and 100 cases or after 5 S, then for each 100 cases, S to "
+        "30 S apart (default: 60; 0: never).",
+    )
+    add(
         "--paddleapi-stall-timeout",
         type=float,
         default=None,

@@ -31,6 +31,7 @@ class RunOptions:
     ledger: Path | None = None
     pressure_timeout: float = 600.0
     stall_timeout: float | None = None
+    progress: float = 60.0
     baseline_file: Path | None = None
     baseline: Baseline | None = None
     update_baseline: bool = False

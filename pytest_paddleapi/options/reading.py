@@ -60,6 +60,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         ledger=Path(option.paddleapi_ledger).expanduser() if option.paddleapi_ledger else None,
         pressure_timeout=option.paddleapi_pressure_timeout,
         stall_timeout=option.paddleapi_stall_timeout,
+        progress=option.paddleapi_progress,
         baseline_file=(file := _baseline_file(config)),
         baseline=_baseline(file, update=option.paddleapi_update_baseline),
         update_baseline=option.paddleapi_update_baseline,
@@ -153,6 +154,7 @@ def _check_numbers(option: Any) -> None:
         ("threads", 1, 4096),
         ("pressure_timeout", 0.0, 1e7),
         ("stall_timeout", 0.0, 1e7),
+        ("progress", 0.0, 1e7),
         ("seed", -(2**63), 2**63 - 1),
     ):
         value = getattr(option, f"paddleapi_{name}")

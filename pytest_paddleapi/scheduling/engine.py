@@ -91,6 +91,9 @@ class Admission(Protocol):
     def note_context(self, slot: str, nbytes: int) -> None:
         """So much of the slot's devices a process takes for itself: no case can have that."""
 
+    def note_capacity(self, slot: str, nbytes: int) -> None:
+        """So much one case can be given on the slot's host, as a worker on another host says."""
+
     def succeeded(self, label: str, slot: str) -> None:
         """The memory that the case was given was enough, whatever its verdict."""
 
@@ -140,6 +143,8 @@ class Ended:
     retired: str | None = None
     device_lost: bool = False
     context_bytes: int | None = None
+    #: The most that one case can be given on the slot's host, where that is another one than the engine's.
+    capacity_bytes: int | None = None
 
 
 @dataclass
@@ -533,6 +538,8 @@ class Engine:
             history.kills += 1
             self.queue.retry(case, now)
             return False
+        if ended.capacity_bytes is not None and slot in self._slots:
+            self.admission.note_capacity(slot, ended.capacity_bytes)
         if ended.verdict is Verdict.DEFERRED:
             if ended.context_bytes and slot in self._slots:
                 self.admission.note_context(slot, ended.context_bytes)
