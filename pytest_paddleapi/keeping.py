@@ -119,11 +119,11 @@ class Keeping:
     def recorded_seconds(self) -> Mapping[str, float]:
         """What cases of this mode took before, by canonical config, in this folder or the record of the shards."""
         costs, seconds = self._options.shard_costs, dict[str, float]()
-        folders = [costs] if isinstance(costs, Path) else []
-        folders += [self._store.folder.path] if self._store is not None else []
-        for folder in folders:
+        folders: list[tuple[Path, int | None]] = [(costs, None)] if isinstance(costs, Path) else []
+        folders += [(self._store.folder.path, self._store.session)] if self._store is not None else []
+        for folder, own in folders:
             with suppress(ResultsError), ResultsReader(folder) as reader:  # it only serves to guess
-                seconds.update(reader.seconds(self._options.mode.value))
+                seconds.update(reader.seconds(self._options.mode.value, without=own))
         return seconds
 
     def counted(self) -> list[str]:

@@ -39,6 +39,7 @@ class Progress:
         self._recorded = recorded
         self._costs: Mapping[str, float] | None = None
         self._cases: Sequence[str] = ()
+        self._scale = 1.0
         self._total = 0.0
         self._done: list[str] = []
         self._seen = 0
@@ -95,20 +96,26 @@ class Progress:
             return None
         if self._costs is None:
             self._costs = self._recorded()
+            self._scale = self._fitted(self._costs)
             self._total = sum(map(self._cost, self._cases))
         for canonical in self._done[self._seen :]:
             self._spent += self._cost(canonical)
         self._seen = self.done
         return elapsed * max(self._total - self._spent, 0.0) / self._spent
 
+    def _fitted(self, costs: Mapping[str, float]) -> float:
+        """What guesses must be multiplied by, to stand beside what was recorded on who knows what machine."""
+        known = [case for case in self._cases if case in costs]
+        recorded = sum(costs[case] for case in known)
+        return recorded / sum(map(guess_seconds, known)) if recorded else 1.0
+
     def _cost(self, canonical: str) -> float:
         assert self._costs is not None
-        # Even a crash at once is never free.
-        return (
-            max(self._costs.get(canonical, 0.0), _LEAST_COST) if canonical in self._costs else guess_seconds(canonical)
-        )
+        recorded = self._costs.get(canonical)
+        return guess_seconds(canonical) * self._scale if recorded is None else max(recorded, _LEAST_COST)
 
 
+#: Seconds: even a crash at once is never free.
 _LEAST_COST = 0.001
 
 

@@ -51,7 +51,8 @@ where attempts.id in ({{marks}}) order by attempts.id
 _SECONDS = """
 select cases.canonical, attempts.seconds
 from attempts join cases on cases.id = attempts.case_id join sessions on sessions.id = attempts.session_id
-where sessions.mode = ? and attempts.final and attempts.seconds is not null order by attempts.id
+where sessions.mode = ? and sessions.id is not ? and attempts.final and attempts.seconds is not null
+order by attempts.id
 """
 _CHOSEN = """
 select {which}, attempts.verdict, cases.api
@@ -109,13 +110,15 @@ class ResultsReader:
             raise self._error(exc) from None
         return dict(last), dict(final)
 
-    def seconds(self, mode: str) -> dict[str, float]:
+    def seconds(self, mode: str, *, without: int | None = None) -> dict[str, float]:
         """How long the last final attempt of each case of this mode took, by canonical config.
+
+        ``without`` leaves out a session.
 
         Raises:
             ResultsError: the file cannot be read.
         """
-        return {text_of(canonical): float(seconds) for canonical, seconds in self._all(_SECONDS, (mode,))}
+        return {text_of(canonical): float(seconds) for canonical, seconds in self._all(_SECONDS, (mode, without))}
 
     def attempts(
         self,

@@ -104,6 +104,11 @@ class ResultsStore:
             raise
 
     @property
+    def session(self) -> int | None:
+        """The number of this session's row, once it has begun."""
+        return self._session
+
+    @property
     def missing(self) -> int:
         """Attempts that are not in the file."""
         return self._lost + len(self._waiting)

@@ -34,7 +34,7 @@ def test_it_stands_on_lines_of_its_own(run: Run, configs: Configs, workers: str,
     lines = [line for line in session.result.outlines if " cases done, " in line]
     assert lines and all(LINE.fullmatch(line) for line in lines), lines[:5]
     done = [int(line.split()[1]) for line in lines]
-    assert done == sorted(done) and done[0] >= 100
+    assert done == sorted(done)
     # Nothing of pytest's own went missing around them.
     if verbosity == ("-v",):
         results = [line for line in session.result.outlines if "a.txt::paddle.abs" in line and "ERROR" in line]

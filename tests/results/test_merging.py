@@ -242,3 +242,16 @@ def test_texts_that_are_no_utf8_and_read_only_sources_are_merged(make: Make, tmp
         os.chmod(one, 0o700)
     with ResultsReader(tmp_path / "all") as reader:
         assert list(reader.last_verdicts(ENVIRONMENT.conditions)[0]) == [odd.canonical]
+
+
+def test_the_times_of_cases_are_those_of_their_last_final_attempt(make: Make, tmp_path: Path) -> None:
+    def took(seconds: float, verdict: Verdict = Verdict.PASS) -> Attempt:
+        return replace(attempt("f", 1.0, verdict), measured={"seconds": seconds})
+
+    folder = make("one", took(3.0), took(9.0, Verdict.DEFERRED))
+    make("one", took(5.0))
+    make("one", took(7.0), environment=replace(ENVIRONMENT, mode="paddle_only"))
+    with ResultsReader(folder) as reader:
+        assert list(reader.seconds("accuracy").values()) == [5.0]
+        assert list(reader.seconds("accuracy", without=2).values()) == [3.0]
+        assert list(reader.seconds("paddle_only").values()) == [7.0]
