@@ -15,6 +15,7 @@ import socket
 import time
 import zlib
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from .results.rows import MEASURED, Attempt, Environment
 from .results.schema import FILE_NAME
 from .results.store import ResultsStore
 from .results.verdicts import Verdict
+from .sharding import Sharding
 
 __all__ = ["Keeping"]
 
@@ -65,7 +67,10 @@ class Keeping:
         self._kind = kind
         self._devices = tuple(devices)
         self._store: ResultsStore | None = None
+        #: Other shards' cases, and all that are left out.
+        self._elsewhere: frozenset[int] = frozenset()
         self._left_out: frozenset[int] = frozenset()
+        self._sharding: Sharding | None = None
         #: What the header says of the folder.
         self._note = ""
 
@@ -80,10 +85,12 @@ class Keeping:
         try:
             if workerinput is not None:
                 self._left_out = _told(workerinput, self._manifest)
-            elif self._config.option.collectonly:
-                self._only_look()
             else:
-                self._open()
+                self._divide()
+                if self._config.option.collectonly:
+                    self._only_look()
+                else:
+                    self._open()
         except ResultsError as exc:
             raise pytest.UsageError(f"--paddleapi-results: {exc}") from None
         if self._left_out:
@@ -126,15 +133,27 @@ class Keeping:
         store = self._store
         return None if store is None or store.session is None else (store.folder.path, store.session)
 
+    def recorded_seconds(self) -> Mapping[str, float]:
+        """What cases of this mode took before, by canonical config, in this folder or the record of the shards."""
+        costs, seconds = self._options.shard_costs, dict[str, float]()
+        folders: list[tuple[Path, int | None]] = [(costs, None)] if isinstance(costs, Path) else []
+        folders += [(self._store.folder.path, self._store.session)] if self._store is not None else []
+        for folder, own in folders:
+            with suppress(ResultsError), ResultsReader(folder) as reader:  # it only serves to guess
+                seconds.update(reader.seconds(self._options.mode.value, without=own))
+        return seconds
+
     def counted(self) -> list[str]:
         """What the header's line of configs says of those that are left out."""
-        if not self._left_out:
-            return []
-        return [f"{'resumed' if self._options.resume else 'not to be retested'} {len(self._left_out)}"]
+        counts = [f"in other shards {len(self._elsewhere)}"] if self._elsewhere else []
+        if decided := len(self._left_out) - len(self._elsewhere):
+            counts.append(f"{'resumed' if self._options.resume else 'not to be retested'} {decided}")
+        return counts
 
     def header(self) -> list[str]:
-        """What the header says of the folder."""
-        return [self._note] if self._note else []
+        """What the header says of the shard and of the folder."""
+        shard = [self._sharding.note()] if self._sharding is not None else []
+        return [*shard, self._note] if self._note else shard
 
     def lines(self) -> Iterator[str]:
         """What the summary says."""
@@ -157,6 +176,20 @@ class Keeping:
     @property
     def _chooses(self) -> bool:
         return self._options.resume or bool(self._options.retest)
+
+    def _divide(self) -> None:
+        """Leave out what is other shards'."""
+        options = self._options
+        if options.shard is None:
+            return
+        own = options.results
+        if own is None and isinstance(options.shard_costs, Path):
+            with suppress(ResultsError):  # no cache, so no folder either
+                own = self._default_path()
+        self._sharding = Sharding(
+            options.shard, options.shard_costs, self._manifest, mode=options.mode.value, results=own
+        )
+        self._elsewhere = self._left_out = self._sharding.elsewhere
 
     def _open(self) -> None:
         """Raises ResultsError where the user's wish cannot be met; without a wish, the header says what is wrong."""
@@ -235,7 +268,8 @@ class Keeping:
                 return False
             return canonical in final if self._options.resume else True
 
-        return frozenset(index for index, case in enumerate(self._manifest.cases) if is_left_out(case.canonical))
+        cases = enumerate(self._manifest.cases)
+        return self._elsewhere.union(index for index, case in cases if is_left_out(case.canonical))
 
     def _environment(self) -> Environment:
         options = msgspec.to_builtins(self._options.case)

@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import os
 import signal
+import socket
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from .config.manifest import COMMAND_LINE, Manifest, build_manifest
 from .devices.selection import MOST_WORKERS, DeviceOptionError
 from .fleet import Fleet, Placement, build_fleet, single
 from .gpu_admission import LedgerFolderError, check_folder
+from .hosts import INPUT, RemotePlace
 from .items import session_key
 from .options import (
     MODES,
@@ -77,7 +79,7 @@ def start(config: pytest.Config) -> PaddleApiSession:
     manifest = build_manifest(list(dict.fromkeys([*files, *named])), texts)
     config.args = [_with_node_name(arg, manifest) for arg in config.args]
     if fleet is None:
-        placement = msgspec.convert(config.workerinput["paddleapi_placement"], Placement)  # type: ignore[attr-defined]
+        placement = _worker_placement(config, config.workerinput)  # type: ignore[attr-defined]
     else:
         if not _has_workers(config):
             fleet = single(fleet)
@@ -85,6 +87,23 @@ def start(config: pytest.Config) -> PaddleApiSession:
     state = PaddleApiSession(config, options, manifest, placement, fleet)
     config.stash[session_key] = state
     return state
+
+
+def _worker_placement(config: pytest.Config, workerinput: dict[str, object]) -> Placement:
+    """What a worker's cases run on: as it was told, or on another host as it finds there.
+
+    Raises:
+        pytest.UsageError: that host has no such device.
+    """
+    if INPUT not in workerinput:
+        return msgspec.convert(workerinput["paddleapi_placement"], Placement)
+    place = msgspec.convert(workerinput[INPUT], RemotePlace)
+    try:
+        fleet = build_fleet(place.kind, device_options(config), cores=cores(), memory_limit=memory_limit(config))
+    except DeviceOptionError as exc:
+        raise pytest.UsageError(f"on the worker's host {socket.gethostname()}: {exc}") from None
+    names = list(fleet.groups)
+    return fleet.placement(names[place.ordinal % len(names)])
 
 
 def _has_workers(config: pytest.Config) -> bool:
@@ -193,8 +212,8 @@ def _command_line_texts(config: pytest.Config, options: RunOptions) -> list[str]
 
 def _die_with_controller(workerinput: dict[str, object]) -> None:
     """A worker on the controller's own machine ends with it, at once, whatever it is doing."""
-    if workerinput.get("paddleapi_controller") != os.getppid():
-        return
+    if INPUT in workerinput or workerinput.get("paddleapi_controller") != os.getppid():
+        return  # on another host the id may be anybody's; there execnet ends it when the connection is gone
     # Ctrl-C reaches the whole process group; it is the controller who says what ends when.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -25,6 +25,7 @@ COMMANDS = {
     "mutate": "write variants of configs: empty tensors, large tensors, other dtypes",
     "repro": "write a stand-alone script for one case, which needs Paddle, Torch and NumPy only",
     "shrink": "reduce a failing config to a small one that fails in the same way",
+    "merge": "one folder of results, or one JUnit file, of those of several shards",
     "results": "what came of the cases: list, filter and export a folder of results",
 }
 

@@ -106,6 +106,17 @@ def add_options(parser: pytest.Parser) -> None:
         help="At the end of the run, reduce what failed to small configs that fail alike (5 minutes at most).",
     )
     add(
+        "--paddleapi-shard",
+        metavar="K/N",
+        help="Run only the K-th of N shards of the cases, such as 2/8; each case is in exactly one (docs/sharding.md).",
+    )
+    add(
+        "--paddleapi-shard-costs",
+        metavar="DIR",
+        help="Balance the shards by the times in this folder of results, which all shards must have alike; or by "
+        "'sizes', those of the configs' tensors (default: shards of like numbers of cases, by hash).",
+    )
+    add(
         "--paddleapi-threads",
         type=int,
         default=None,
@@ -151,6 +162,14 @@ def add_options(parser: pytest.Parser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="Change a number of admission or of slots, such as reserve_bytes=1GiB; repeatable (docs/numbers.md).",
+    )
+    add(
+        "--paddleapi-progress",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="Say how far the run is: first after S seconds and 100 cases or after 5 S, then for each 100 cases, S to "
+        "30 S apart (default: 60; 0: never).",
     )
     add(
         "--paddleapi-stall-timeout",

@@ -11,6 +11,7 @@ from ..process.messages import CaseOptions, Mode
 from ..process.sanitizer import Sanitizer
 from ..results.baseline import Baseline
 from ..results.verdicts import Verdict
+from ..sharding import Shard
 
 __all__ = ["DEFAULT_TIMEOUT", "RunOptions"]
 
@@ -31,6 +32,7 @@ class RunOptions:
     ledger: Path | None = None
     pressure_timeout: float = 600.0
     stall_timeout: float | None = None
+    progress: float = 60.0
     baseline_file: Path | None = None
     baseline: Baseline | None = None
     update_baseline: bool = False
@@ -40,6 +42,9 @@ class RunOptions:
     report: Path | None = None
     dump: Path | None = None
     shrink: bool = False
+    shard: Shard | None = None
+    #: A folder of results, :data:`~..sharding.BY_SIZE`, or nothing.
+    shard_costs: str | Path | None = None
     device: str = "auto"
     devices: DeviceOptions = field(default_factory=DeviceOptions)
     numbers: Numbers = field(default_factory=Numbers)

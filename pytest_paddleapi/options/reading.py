@@ -13,6 +13,7 @@ from ..numbers import read_numbers
 from ..process.messages import CaseOptions, ToleranceOptions
 from ..results.baseline import Baseline, BaselineError, read_baseline
 from ..results.verdicts import Verdict
+from ..sharding import BY_SIZE, Shard, read_shard
 from ..tolerances import read_tolerances
 from .model import RunOptions
 from .modes import one_mode
@@ -62,6 +63,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         ledger=Path(option.paddleapi_ledger).expanduser() if option.paddleapi_ledger else None,
         pressure_timeout=option.paddleapi_pressure_timeout,
         stall_timeout=option.paddleapi_stall_timeout,
+        progress=option.paddleapi_progress,
         baseline_file=(file := _baseline_file(config)),
         baseline=_baseline(file, update=option.paddleapi_update_baseline),
         update_baseline=option.paddleapi_update_baseline,
@@ -71,6 +73,8 @@ def read_options(config: pytest.Config) -> RunOptions:
         report=_report_file(config),
         dump=dump,
         shrink=option.paddleapi_shrink,
+        shard=(shard := read_shard(option.paddleapi_shard)),
+        shard_costs=_shard_costs(config, shard),
         device=option.paddleapi_device,
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
@@ -148,6 +152,17 @@ def _dump_folder(config: pytest.Config) -> Path | None:
     return config.invocation_params.dir / Path(folder).expanduser()
 
 
+def _shard_costs(config: pytest.Config, shard: Shard | None) -> str | Path | None:
+    text = config.option.paddleapi_shard_costs
+    if text is None:
+        return None
+    if shard is None:
+        raise pytest.UsageError(f"--paddleapi-shard-costs={text} divides nothing: give --paddleapi-shard=K/N too")
+    if not text.strip():
+        raise pytest.UsageError(f"--paddleapi-shard-costs is empty: give a folder of results, or {BY_SIZE}")
+    return BY_SIZE if text == BY_SIZE else config.invocation_params.dir / Path(text).expanduser()
+
+
 def _retest(text: str | None) -> tuple[Verdict, ...]:
     names = [] if text is None else [name.strip() for name in text.split(",")]
     known = {verdict.value: verdict for verdict in Verdict}
@@ -167,6 +182,7 @@ def _check_numbers(option: Any) -> None:
         ("threads", 1, 4096),
         ("pressure_timeout", 0.0, 1e7),
         ("stall_timeout", 0.0, 1e7),
+        ("progress", 0.0, 1e7),
         ("seed", -(2**63), 2**63 - 1),
     ):
         value = getattr(option, f"paddleapi_{name}")

@@ -64,6 +64,12 @@ select attempts.case_id, cases.canonical, cases.config, cases.api, sessions.mode
 from attempts join cases on cases.id = attempts.case_id join sessions on sessions.id = attempts.session_id
 where attempts.id in ({marks}) order by attempts.id
 """
+_SECONDS = """
+select cases.canonical, attempts.seconds
+from attempts join cases on cases.id = attempts.case_id join sessions on sessions.id = attempts.session_id
+where sessions.mode = ? and sessions.id is not ? and attempts.final and attempts.seconds is not null
+order by attempts.id
+"""
 _CHOSEN = """
 select {which}, attempts.verdict, cases.api
 from attempts join cases on cases.id = attempts.case_id join sessions on sessions.id = attempts.session_id
@@ -98,6 +104,17 @@ class ResultsReader:
         rows = self._all(f"select {self._columns(_SESSION, 'sessions')} from sessions order by id", ())
         return [dict(zip(_SESSION, row)) for row in rows]
 
+    def check(self) -> None:
+        """Read the whole file through.
+
+        Raises:
+            ResultsDamagedError: its content is wrong.
+            ResultsError: it cannot be read.
+        """
+        told = self._all("pragma quick_check(1)", ())[0][0]
+        if told != "ok":
+            raise damaged(self.folder, told)
+
     def last_verdicts(self, conditions: str) -> tuple[dict[str, str], dict[str, str]]:
         """As :func:`.store.last_verdicts`.
 
@@ -109,6 +126,16 @@ class ResultsReader:
         except sqlite3.Error as exc:
             raise self._error(exc) from None
         return dict(last), dict(final)
+
+    def seconds(self, mode: str, *, without: int | None = None) -> dict[str, float]:
+        """How long the last final attempt of each case of this mode took, by canonical config.
+
+        ``without`` leaves out a session.
+
+        Raises:
+            ResultsError: the file cannot be read.
+        """
+        return {text_of(canonical): float(seconds) for canonical, seconds in self._all(_SECONDS, (mode, without))}
 
     def attempts(
         self,
