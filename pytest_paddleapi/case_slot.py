@@ -38,8 +38,11 @@ class CaseSlot:
     def warm(self) -> Supervisor:
         """Begin to start the case process, which takes seconds."""
         if self._supervisor is None:
+            options = self._options.case
             case = msgspec.structs.replace(
-                self._options.case, device=self._placement.paddle[0], torch_device=self._placement.torch[0]
+                options,
+                device="cpu" if options.test_cpu else self._placement.paddle[0],
+                torch_device=self._placement.torch[0],
             )
             self._supervisor = Supervisor(
                 case,

@@ -117,18 +117,20 @@ def build_fleet(
     memory_limit: int | None = None,
     registry: DeviceRegistry | None = None,
     environ: Mapping[str, str] | None = None,
+    paddle_on_cpu: bool = False,
 ) -> Fleet:
     """Find the devices that the options ask for.
 
     ``name`` is that of ``--paddleapi-device``, ``cores`` how many workers the host's CPU gets. ``auto`` passes over
-    NVIDIA GPUs where the installed Paddle is a CPU build.
+    NVIDIA GPUs where the installed Paddle is a CPU build. With ``paddle_on_cpu`` the devices are Torch's alone, and
+    a CPU build can be given ``nvidia``.
 
     Raises:
         DeviceOptionError: the options are wrong, or there is no such device.
     """
     registry = registry or default_registry()
     why_not = cpu_build()
-    if name == "nvidia" and why_not:
+    if name == "nvidia" and why_not and not paddle_on_cpu:
         raise DeviceOptionError("--paddleapi-device", f"nvidia cannot be used: {why_not}")
     passed: tuple[PassedOver, ...] = ()
     if name == "auto" and why_not and "nvidia" in registry.kinds:

@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,16 @@ from .devices.selection import MOST_WORKERS, DeviceOptionError
 from .fleet import Fleet, Placement, build_fleet, single
 from .gpu_admission import LedgerFolderError, check_folder
 from .items import session_key
-from .options import MODES, RunOptions, cores, device_options, memory_limit, read_options, worker_count
+from .options import (
+    MODES,
+    RunOptions,
+    cores,
+    device_options,
+    fit_to_devices,
+    memory_limit,
+    read_options,
+    worker_count,
+)
 from .session import PaddleApiSession
 
 _PR_SET_PDEATHSIG = 1
@@ -71,6 +81,7 @@ def start(config: pytest.Config) -> PaddleApiSession:
         if not _has_workers(config):
             fleet = single(fleet)
         placement = fleet.placement(next(iter(fleet.groups)))
+    options = replace(options, case=fit_to_devices(options.case, placement.kind))
     state = PaddleApiSession(config, options, manifest, placement, fleet)
     config.stash[session_key] = state
     return state
@@ -93,6 +104,7 @@ def fleet_of(config: pytest.Config) -> Fleet:
                 device_options(config),
                 cores=cores(),
                 memory_limit=memory_limit(config),
+                paddle_on_cpu=config.option.paddleapi_test_cpu,
             )
         except DeviceOptionError as exc:
             raise pytest.UsageError(str(exc)) from None

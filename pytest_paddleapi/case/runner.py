@@ -15,13 +15,17 @@ from ..process.wire import unpack_call
 from .inputs.registry import InputError
 from .modes.accuracy import run_accuracy
 from .modes.base import Judgement, ModeRunner
+from .modes.custom_device import run_custom_device
 from .modes.paddle_only import run_paddle_only
+from .modes.static_graph import run_paddle_cinn
 from .prepared import prepare
 from .results import error_text
 
 _MODES: dict[Mode, ModeRunner] = {
     Mode.ACCURACY: run_accuracy,
     Mode.PADDLE_ONLY: run_paddle_only,
+    Mode.PADDLE_CINN: run_paddle_cinn,
+    Mode.PADDLE_CUSTOM_DEVICE: run_custom_device,
 }
 
 
@@ -32,7 +36,7 @@ _WARM_UP = (
 )
 
 
-def _restore() -> None:
+def _restore(options: CaseOptions) -> None:
     """Undo what a case may have changed for those that come after it in this process."""
     if not paddle.in_dynamic_mode():
         paddle.disable_static()
@@ -41,7 +45,7 @@ def _restore() -> None:
     if paddle.get_default_dtype() != "float32":
         paddle.set_default_dtype("float32")
     torch.set_grad_enabled(True)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized() and not options.gpu_mode:
         # What Torch keeps for itself is missing to Paddle, and to the neighbours on the device.
         torch.cuda.empty_cache()
 
@@ -53,8 +57,9 @@ def _prepare_device(options: CaseOptions) -> None:
     Raises:
         Exception: whatever a framework says of a device that it cannot use.
     """
+    # Also the CPU: Paddle's own choice would be an accelerator, where there is one.
+    paddle.set_device(options.device)
     if options.device != "cpu":
-        paddle.set_device(options.device)
         paddle.ones([1]).numpy()
     if options.torch_device != "cpu":
         torch.set_default_device(options.torch_device)
@@ -99,7 +104,7 @@ class CaseRunner:
         """The result of one case; faults of the case are verdicts, never exceptions."""
         start = time.perf_counter()
         judgement = self._judge(request, enter)
-        _restore()
+        _restore(self.options)
         return CaseResult(
             token=request.token,
             verdict=judgement.verdict,

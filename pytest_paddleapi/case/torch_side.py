@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .amp import Watch, torch_amp
 from .dtypes import LOW_PRECISION, torch_value
 from .gauges import gauge_cotangent
 from .inputs.makers import ordinary
@@ -68,7 +70,10 @@ def _run(case: PreparedCase, reference: Reference, backward: bool, *, upcast: bo
     values = {name: convert_named(name, value, prepare) for name, value in case.values.items()}
     args, kwargs = case.binding.split(values)
     with torch.set_grad_enabled(backward):
-        outputs = reference.rule(*args, **kwargs)
+        # A reference in higher precision is to stay there.
+        watch = Watch()
+        with torch_amp(case.options, watch) if not upcast else contextlib.nullcontext():
+            outputs = reference.rule(*args, **kwargs)
         changed = {name: values[name] for name in case.mutates if name in values}
         if is_derived_inplace(case.api, reference):
             # The plain rule made a new tensor. In Paddle the argument becomes it, with its dtype:
@@ -78,11 +83,11 @@ def _run(case: PreparedCase, reference: Reference, backward: bool, *, upcast: bo
                 changed = {name: outputs}
         if upcast:
             outputs, changed = map_leaves(outputs, _rounder(case)), map_leaves(changed, _rounder(case))
-    result = SideResult(outputs, changed)
+    result = SideResult(outputs, changed, computed_in=watch.lowered)
     if backward and leaf_tensors:
         _differentiate(case, result, leaf_tensors)
-    result.outputs = map_leaves(result.outputs, _on_host)
-    result.changed = map_leaves(result.changed, _on_host)
+    result.outputs = map_leaves(result.outputs, lambda value: _landed(value, case.landing))
+    result.changed = map_leaves(result.changed, lambda value: _landed(value, case.landing))
     return result
 
 
@@ -100,7 +105,10 @@ def convert_named(name: str, value: Any, convert: Callable[[str, Any], Any]) -> 
 def _rounder(case: PreparedCase) -> Any:
     """Casts float32 results back to the inputs' half precision."""
     found = {t.dtype for t in case.call.tensors()}
-    low = next(getattr(torch, n) for n in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2") if n in found)
+    names = [name for name in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2") if name in found]
+    if not names:  # it was mixed precision that wanted the missing kernel
+        return lambda value: value
+    low = getattr(torch, names[0])
 
     def convert(value: Any) -> Any:
         return value.to(low) if isinstance(value, torch.Tensor) and value.dtype == torch.float32 else value
@@ -152,16 +160,16 @@ def _differentiate(case: PreparedCase, result: SideResult, inputs: dict[str, tor
         result.notes.append(f"gradients not compared: Torch cannot differentiate this ({first_line(error_text(exc))})")
         return
     result.gradients = {
-        name: _on_host(grad.to_dense() if grad.layout is not torch.strided else grad)
+        name: _landed(grad.to_dense() if grad.layout is not torch.strided else grad, case.landing)
         for name, grad in zip(inputs, found)
         if grad is not None
     }
 
 
-def _on_host(value: Any) -> Any:
+def _landed(value: Any, device: str) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     value = value.detach()
     if value.layout is not torch.strided:
         value = value.to_dense()
-    return value.resolve_conj().resolve_neg().cpu()
+    return value.resolve_conj().resolve_neg().to(device)

@@ -23,6 +23,8 @@ class ModeInfo(NamedTuple):
 MODES: dict[Mode, ModeInfo] = {
     Mode.ACCURACY: ModeInfo("--accuracy", "compare Paddle with the Torch reference: outputs, then gradients"),
     Mode.PADDLE_ONLY: ModeInfo("--paddle-only", "run Paddle alone: the call and its backward give well-formed results"),
+    Mode.PADDLE_CINN: ModeInfo("--paddle-cinn", "compare eager Paddle with the (compiled) static graph of the call"),
+    Mode.PADDLE_CUSTOM_DEVICE: ModeInfo("--paddle-custom-device", "compare Paddle on a custom device with the CPU"),
 }
 
 

@@ -22,11 +22,10 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from ..config import Call, ConfigSyntaxError, parse_call
-from ..config.device_sizes import guess_device_bytes, is_surely_small
+from ..config.device_sizes import COMPARED_THERE, guess_device_bytes, is_surely_small
 from .errors import ChannelError
 from .estimator_messages import EstimateConfigs, Estimated, EstimatorOptions, FromEstimator, PrepareEstimator
 from .framing import Channel, channel_pair
-from .messages import Mode
 from .output import OutputFile
 
 _CHILD = "pytest_paddleapi.process.estimator_child"
@@ -145,8 +144,10 @@ class Estimator:
     def _guess(self, call: Call) -> int:
         case = self.options.case
         size = guess_device_bytes(call, backward=case.test_backward)
-        both = self.options.torch_on_device and self.options.caches_kept and case.mode is not Mode.PADDLE_ONLY
-        return 2 * size if both else size
+        if self.options.torch_on_device and self.options.caches_kept and case.mode.computes_in_torch:
+            # Paddle's side, and Torch's with the comparison.
+            return (1 + COMPARED_THERE) * size
+        return size
 
     def _fall_back(self, config: str) -> None:
         self._settle(config, self._guess(parse_call(config)), "shapes")

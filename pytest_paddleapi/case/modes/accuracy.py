@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ...process.messages import Stage, Verdict
+from ..amp import coarsest, in_one_dtype
 from ..callables import ClosedApiError, MissingApiError, paddle_function
 from ..compare.comparison import Comparison, Observer
 from ..paddle_side import PaddleCall
@@ -126,14 +127,26 @@ def _paddle_gradients(case: PreparedCase, call: PaddleCall, actual: SideResult, 
         actual.backward_error = exc
 
 
-def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = None) -> Judgement:
-    """The verdict on two results; ``observe`` is told of every pair that is compared by value."""
-    actual, expected = sides.actual, sides.expected
+def compare(
+    case: PreparedCase,
+    results: BothSides,
+    observe: Observer | None = None,
+    sides: tuple[str, str] = ("Paddle", "Torch"),
+) -> Judgement:
+    """The verdict on two results; ``observe`` is told of every pair that is compared by value, ``sides`` are the
+    names of the two in texts."""
+    actual, expected = results.actual, results.expected
+    if expected is not None and case.options.amp:
+        actual.outputs, expected.outputs = in_one_dtype(actual.outputs, expected.outputs)
+    lowered = [] if expected is None else [actual.computed_in, expected.computed_in]
     comparison = Comparison(
         api=case.api,
         arguments=case.values,
         actual=actual.outputs,
         expected=expected.outputs if expected else None,
+        sides=sides,
+        lowered=coarsest(*lowered),
+        lowered_once=len(set(lowered)) > 1,
         tolerances=case.options.tolerance,
         cotangents=actual.cotangents,
         actual_changed=actual.changed,
@@ -147,7 +160,7 @@ def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = Non
         comparison.actual_gradients, comparison.expected_gradients = _aligned(actual.gradients, expected.gradients)
         undefined = [name for name in expected.gradients if name not in actual.gradients]
         if undefined and actual.gradients:
-            comparison.note(f"Paddle defines no gradient for {', '.join(undefined)}")
+            comparison.note(f"{sides[0]} defines no gradient for {', '.join(undefined)}")
     else:
         comparison.actual_gradients = actual.gradients
     case.comparator.judge(comparison)
