@@ -41,7 +41,7 @@ class Placement(msgspec.Struct, frozen=True):
         (device, second), (torch_device, second_torch) = (*self.paddle, "")[:2], (*self.torch, "cpu")[:2]
         return msgspec.structs.replace(
             options,
-            device=device,
+            device="cpu" if options.test_cpu else device,
             torch_device=torch_device,
             second_device=second,
             second_torch_device=second_torch,
@@ -134,18 +134,20 @@ def build_fleet(
     memory_limit: int | None = None,
     registry: DeviceRegistry | None = None,
     environ: Mapping[str, str] | None = None,
+    paddle_on_cpu: bool = False,
 ) -> Fleet:
     """Find the devices that the options ask for.
 
     ``name`` is that of ``--paddleapi-device``, ``cores`` how many workers the host's CPU gets. ``auto`` passes over
-    NVIDIA GPUs where the installed Paddle is a CPU build.
+    NVIDIA GPUs where the installed Paddle is a CPU build. With ``paddle_on_cpu`` the devices are Torch's alone, and
+    a CPU build can be given ``nvidia``.
 
     Raises:
         DeviceOptionError: the options are wrong, or there is no such device.
     """
     registry = registry or default_registry()
     why_not = cpu_build()
-    if name == "nvidia" and why_not:
+    if name == "nvidia" and why_not and not paddle_on_cpu:
         raise DeviceOptionError("--paddleapi-device", f"nvidia cannot be used: {why_not}")
     passed: tuple[PassedOver, ...] = ()
     if name == "auto" and why_not and "nvidia" in registry.kinds:

@@ -33,7 +33,7 @@ from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .keeping import Keeping
 from .known import KnownVerdicts
-from .options import MODES, RunOptions, worker_count
+from .options import MODES, RunOptions, running_notes, worker_count
 from .process.errors import SlotKilledError
 from .process.messages import CaseResult
 from .progress import Progress, ProgressRules
@@ -428,7 +428,8 @@ class PaddleApiSession:
 
     def header(self) -> list[str]:
         """The lines under pytest's own."""
-        notes = (*self._device_notes(), *self.keeping.header())
+        running = running_notes(self.options.case, self.placement.kind)
+        notes = (*running, *self._device_notes(), *self.keeping.header())
         mode = MODES[self.options.mode].option
         return header_lines(mode, self._where(), self.manifest, self.keeping.counted(), notes)
 

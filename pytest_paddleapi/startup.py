@@ -7,6 +7,7 @@ import importlib.util
 import os
 import signal
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ from .options import (
     check_sanitizer_device,
     cores,
     device_options,
+    fit_to_devices,
     memory_limit,
     read_options,
     worker_count,
@@ -84,6 +86,7 @@ def start(config: pytest.Config) -> PaddleApiSession:
         if not _has_workers(config):
             fleet = single(fleet)
         placement = fleet.placement(next(iter(fleet.groups)))
+    options = replace(options, case=fit_to_devices(options.case, placement.kind))
     state = PaddleApiSession(config, options, manifest, placement, fleet)
     config.stash[session_key] = state
     return state
@@ -123,6 +126,7 @@ def fleet_of(config: pytest.Config) -> Fleet:
                 device_options(config),
                 cores=cores(),
                 memory_limit=memory_limit(config),
+                paddle_on_cpu=config.option.paddleapi_test_cpu,
             )
         except DeviceOptionError as exc:
             raise pytest.UsageError(str(exc)) from None

@@ -39,12 +39,20 @@ Paddle's begins. So the worst moment is the worse of the two:
     together = max(Torch, Paddle)
     Torch    = arguments + max(the reference's forward peak, the reference's backward peak)
 
-Only where the frameworks keep what they have freed for the next case (``caches_kept``) do the two peaks add up,
-because neither can use the other's cache.
+Only where the frameworks keep what they have freed for the next case (``caches_kept``, with ``--paddleapi-gpu-mode``)
+do the two peaks add up, because neither can use the other's cache. Results are then compared on Torch's device, and its
+side is at least
+
+    comparison = 2 * (outputs + gradients) + 8 * largest
+
+with the eight temporaries that :mod:`.compare.elementwise` may have of one pair at once, each twice as wide where the
+config's dtypes have fewer than 32 bits. Automatic mixed precision adds copies of 16 bits of inputs and outputs. With
+``--paddleapi-test-cpu`` Paddle takes nothing of the device.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -52,9 +60,9 @@ from enum import Enum
 import torch
 
 from ..config import Call, parse_call
-from ..config.device_sizes import guess_device_bytes, guess_held_bytes, is_surely_small
+from ..config.device_sizes import COMPARED_THERE, guess_device_bytes, guess_held_bytes, is_surely_small
 from ..config.second_device import second_device_bytes
-from ..process.messages import CaseOptions, Mode
+from ..process.messages import CaseOptions
 from .binding import bind
 from .callables import paddle_signature
 from .compare.registry import find_comparator
@@ -67,6 +75,10 @@ from .reference.registry import Reference, find_reference, load_rules
 #: Seconds for one estimate. A typical one takes 10 ms; rules that loop over boxes or time steps take far longer, and
 #: a guess now is worth more to a queue than a number later.
 TIME_LIMIT = 1.0
+
+
+#: Temporaries of one comparison that may be alive at once.
+_COMPARED = 8
 
 
 class Way(str, Enum):
@@ -121,7 +133,8 @@ def estimate(call: Call, options: CaseOptions, *, quick: bool = True, limit: flo
         if not isinstance(case.reference, Reference):
             return _from_shapes(call, options, "there is no reference")
         seed = _seed(call, options)
-        return _from_peaks(fake_run(case, seed, find_inputs(call.api), ordinary, time.perf_counter() + limit), options)
+        peaks = fake_run(case, seed, find_inputs(call.api), ordinary, time.perf_counter() + limit)
+        return _from_peaks(peaks, call, options)
     except Exception as exc:  # rules raise anything, for calls that will fail and for want of values
         return _from_shapes(call, options, f"{type(exc).__name__}: {str(exc)[:200]}")
 
@@ -137,19 +150,31 @@ def _case(call: Call, options: CaseOptions) -> PreparedCase:
 
 def _from_shapes(call: Call, options: CaseOptions, why: str) -> Estimate:
     size = guess_device_bytes(call, backward=options.test_backward)
+    torch_size = size * (COMPARED_THERE if options.gpu_mode else 1)
     held, largest = guess_held_bytes(call)
-    return Estimate(Way.SHAPES, size, _torch_side(size, options), held=held, largest=largest, why=why)
+    return Estimate(
+        Way.SHAPES,
+        _paddle_side(size, options),
+        _torch_side(torch_size, options),
+        held=held,
+        largest=largest,
+        why=why,
+    )
 
 
-def _from_peaks(peaks: Peaks, options: CaseOptions) -> Estimate:
+def _from_peaks(peaks: Peaks, call: Call, options: CaseOptions) -> Estimate:
     arguments = peaks.inputs + peaks.copies
+    # Copies of 16 bits of what autocast finds in 32, which its cache keeps until the end of the forward run.
+    casts = (peaks.inputs + peaks.outputs_dense) // 2 if options.amp else 0
     gradient_views = 0 if peaks.only_views else max(0, peaks.gradients_dense - peaks.gradients_own)
     forward = peaks.forward + peaks.outputs_expanded
     backward = peaks.backward + peaks.outputs_expanded + gradient_views + peaks.cotangents if peaks.backward else 0
+    computing = arguments + max(peaks.forward, peaks.backward) + casts
+    reference = max(computing, _comparison(peaks, call)) if options.gpu_mode else computing
     return Estimate(
         way=Way.OPERATOR,
-        paddle=arguments + max(forward, backward) + peaks.largest,
-        torch=_torch_side(arguments + max(peaks.forward, peaks.backward), options),
+        paddle=_paddle_side(arguments + max(forward, backward) + peaks.largest + casts, options),
+        torch=_torch_side(reference, options),
         inputs=peaks.inputs,
         outputs=peaks.outputs_dense,
         cotangents=peaks.cotangents,
@@ -162,8 +187,19 @@ def _from_peaks(peaks: Peaks, options: CaseOptions) -> Estimate:
     )
 
 
+def _paddle_side(size: int, options: CaseOptions) -> int:
+    return 0 if options.test_cpu else size
+
+
 def _torch_side(size: int, options: CaseOptions) -> int:
-    return 0 if options.mode is Mode.PADDLE_ONLY else size
+    return size if options.mode.computes_in_torch else 0
+
+
+def _comparison(peaks: Peaks, call: Call) -> int:
+    """Both sides' results, and what comparing the largest of them takes (see the module)."""
+    narrow = any(spec.nbytes < 4 * max(1, math.prod(spec.shape)) for spec in call.tensors())
+    largest = peaks.largest * (2 if narrow else 1)
+    return 2 * (peaks.outputs_dense + peaks.gradients_dense) + _COMPARED * largest
 
 
 class CaseEstimator:

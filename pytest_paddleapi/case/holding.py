@@ -1,4 +1,5 @@
-"""Where results stay until they are compared: on the host, or on the second device of a pair.
+"""Where results stay until they are compared: on the host, on Torch's device in gpu-mode, or on the second device of
+a pair.
 
 In the dual modes a result leaves the device that computed it as soon as it is there. Paddle's go to the second device
 by Paddle's own copy and reach the comparators without another one where Torch knows that device, and by way of the host
@@ -18,16 +19,18 @@ import torch
 
 from ..process import fatal
 from ..process.messages import CaseOptions
-from .compare.registry import ELEMENTWISE, Comparator
+from .compare.registry import ELEMENTWISE
+from .prepared import PreparedCase
 from .results import SideResult
-from .tensors import map_leaves, paddle_to_torch
+from .tensors import land, map_leaves, paddle_to_torch
 
 __all__ = ["comparing_device", "give_back_cache", "paddle_holder", "received", "torch_holder"]
 
 
-def torch_holder(options: CaseOptions) -> Callable[[Any], Any]:
+def torch_holder(case: PreparedCase) -> Callable[[Any], Any]:
     """What brings a result of Torch to where it stays: dense, detached, with its values as they read."""
-    return partial(_hold_torch, device=options.second_torch_device)
+    second = case.options.second_device
+    return partial(_hold_torch, device=case.options.second_torch_device if second else case.landing)
 
 
 def _hold_torch(value: Any, device: str) -> Any:
@@ -39,15 +42,18 @@ def _hold_torch(value: Any, device: str) -> Any:
     return value.resolve_conj().resolve_neg().to(device)
 
 
-def paddle_holder(options: CaseOptions) -> Callable[[Any], Any]:
-    """What brings a result of Paddle to where it stays: a Paddle tensor there, or a Torch tensor on the host."""
-    return partial(_hold_paddle, device=options.second_device)
+def paddle_holder(case: PreparedCase) -> Callable[[Any], Any]:
+    """What brings a result of Paddle to where it stays: a Paddle tensor on the second device, or one of Torch where it
+    is compared."""
+    return partial(_hold_paddle, device=case.options.second_device, landing=case.landing)
 
 
-def _hold_paddle(value: Any, device: str) -> Any:
+def _hold_paddle(value: Any, device: str, landing: str) -> Any:
     if not isinstance(value, paddle.Tensor):
         return value
-    if not device or value.is_selected_rows():
+    if not device:
+        return land(value, landing)
+    if value.is_selected_rows():
         return paddle_to_torch(value)
     value = value.detach()
     if value.is_sparse():
@@ -61,12 +67,14 @@ def _hold_paddle(value: Any, device: str) -> Any:
         return paddle_to_torch(value)
 
 
-def comparing_device(options: CaseOptions, comparator: Comparator) -> str:
+def comparing_device(case: PreparedCase) -> str:
     """Torch's name of the device that values are compared on.
 
     Comparators that do more than compare pairs of tensors work with NumPy, on the host.
     """
-    return options.second_torch_device if comparator is ELEMENTWISE else "cpu"
+    if not case.options.second_device:
+        return case.landing
+    return case.options.second_torch_device if case.comparator is ELEMENTWISE else "cpu"
 
 
 def received(side: SideResult, device: str) -> SideResult:
@@ -95,7 +103,10 @@ def _shared(value: paddle.Tensor) -> torch.Tensor:
     return torch.utils.dlpack.from_dlpack(paddle.utils.dlpack.to_dlpack(value))
 
 
-def give_back_cache() -> None:
-    """Let Torch give back the device memory that it keeps for itself: it is missing to Paddle, and to neighbours."""
-    if torch.cuda.is_initialized():
+def give_back_cache(options: CaseOptions) -> None:
+    """Let Torch give back the device memory that it keeps for itself: it is missing to Paddle, and to neighbours.
+
+    Not in gpu-mode, which keeps it for the next case.
+    """
+    if torch.cuda.is_initialized() and not options.gpu_mode:
         torch.cuda.empty_cache()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import paddle
 import torch
 
 from .adapters.registry import find_adapter
+from .amp import Watch, paddle_amp
 from .callables import paddle_function
 from .dtypes import CARRIER, paddle_value, torch_dtype
 from .gauges import gauge_cotangent
@@ -33,6 +34,7 @@ class PaddleCall:
         self.inputs: dict[str, paddle.Tensor] = {}
         self.outputs: Any = None
         self.changed: dict[str, Any] = {}
+        self.watch = Watch()
 
     def forward(self) -> None:
         """Make the arguments and call.
@@ -46,9 +48,18 @@ class PaddleCall:
         values = {name: convert_named(name, value, self._argument) for name, value in case.values.items()}
         adapter = find_adapter(case.api)
         args, kwargs = case.binding.split(adapter.arguments(values))
-        function = paddle_function(case.api)
-        self.outputs = adapter.results(function(*args, **kwargs))
-        self.changed = {name: values[name] for name in case.mutates if name in values}
+        with paddle_amp(case.options, self.watch):
+            found = self.call(args, kwargs)
+        self.outputs = adapter.results(found)
+        self.keep_changed(values)
+
+    def call(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What the API returns for these arguments."""
+        return paddle_function(self.case.api)(*args, **kwargs)
+
+    def keep_changed(self, values: Mapping[str, Any]) -> None:
+        """Keep those of the arguments that the call changes."""
+        self.changed = {name: values[name] for name in self.case.mutates if name in values}
 
     def _argument(self, name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
@@ -100,19 +111,22 @@ class PaddleCall:
             grad_outputs=[grad for _, grad in chosen],
             allow_unused=True,
         )
-        hold = paddle_holder(self.case.options)
+        hold = paddle_holder(self.case)
         gradients = {name: hold(grad) for name, grad in zip(self.inputs, found) if grad is not None}
         self.case.record.paddle_gradients(gradients)
         return gradients
 
     def _fed(self, index: int, value: paddle.Tensor, weight: torch.Tensor) -> paddle.Tensor:
         gauge = self.case.gauges.get(index)
-        return _from_torch(gauge_cotangent(gauge, paddle_to_torch(value), weight) if gauge else weight)
+        fed = _from_torch(gauge_cotangent(gauge, paddle_to_torch(value), weight) if gauge else weight)
+        # Under mixed precision the side that the weight was made for may have an output of another dtype.
+        return fed.astype(value.dtype) if self.case.options.amp and fed.dtype != value.dtype else fed
 
     def result(self) -> SideResult:
-        """The results where they stay until they are compared: Torch tensors on the host, or see :mod:`.holding`."""
-        hold = paddle_holder(self.case.options)
-        result = SideResult(map_leaves(self.outputs, hold), map_leaves(self.changed, hold))
+        """The results where they stay until they are compared: Torch tensors, or see :mod:`.holding`."""
+        hold = paddle_holder(self.case)
+        outputs, changed = map_leaves(self.outputs, hold), map_leaves(self.changed, hold)
+        result = SideResult(outputs, changed, computed_in=self.watch.lowered)
         self.case.record.paddle(result)
         return result
 

@@ -26,6 +26,8 @@ class SideResult:
     #: By flattened output, then changed arguments: the gradient that was fed in, None where there is none.
     cotangents: tuple[torch.Tensor | None, ...] = ()
     notes: list[str] = field(default_factory=list)
+    #: What automatic mixed precision lowered a part of it to; None where it did not.
+    computed_in: torch.dtype | None = None
     #: The call worked, its backward run raised this.
     backward_error: BaseException | None = None
 

@@ -20,7 +20,9 @@ from .inputs.registry import InputError
 from .modes.accuracy import run_accuracy
 from .modes.accuracy_stable import run_accuracy_stable
 from .modes.base import Judgement, ModeRunner
+from .modes.custom_device import run_custom_device
 from .modes.paddle_only import run_paddle_only
+from .modes.static_graph import run_paddle_cinn
 from .prepared import prepare
 from .results import error_text
 
@@ -30,6 +32,8 @@ _MODES: dict[Mode, ModeRunner] = {
     Mode.ACCURACY_DUAL_GPU: run_accuracy,
     Mode.ACCURACY_STABLE_DUAL_GPU: run_accuracy_stable,
     Mode.PADDLE_ONLY: run_paddle_only,
+    Mode.PADDLE_CINN: run_paddle_cinn,
+    Mode.PADDLE_CUSTOM_DEVICE: run_custom_device,
 }
 
 
@@ -40,7 +44,7 @@ _WARM_UP = (
 )
 
 
-def _restore() -> None:
+def _restore(options: CaseOptions) -> None:
     """Undo what a case may have changed for those that come after it in this process."""
     if not paddle.in_dynamic_mode():
         paddle.disable_static()
@@ -49,7 +53,7 @@ def _restore() -> None:
     if paddle.get_default_dtype() != "float32":
         paddle.set_default_dtype("float32")
     torch.set_grad_enabled(True)
-    give_back_cache()
+    give_back_cache(options)
 
 
 def _prepare_device(options: CaseOptions) -> None:
@@ -65,8 +69,9 @@ def _prepare_device(options: CaseOptions) -> None:
         paddle.ones([1]).numpy()
     if options.second_torch_device != "cpu":
         torch.ones(1, device=options.second_torch_device).cpu()
+    # Also the CPU: Paddle's own choice would be an accelerator, where there is one.
+    paddle.set_device(options.device)
     if options.device != "cpu":
-        paddle.set_device(options.device)
         paddle.ones([1]).numpy()
     if options.torch_device != "cpu":
         torch.set_default_device(options.torch_device)
@@ -118,7 +123,7 @@ class CaseRunner:
         """The result of one case; faults of the case are verdicts, never exceptions."""
         start = time.perf_counter()
         judgement = self._judge(request, enter)
-        _restore()
+        _restore(self.options)
         return CaseResult(
             token=request.token,
             verdict=judgement.verdict,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .amp import Watch, torch_amp
 from .dtypes import LOW_PRECISION, torch_value
 from .gauges import gauge_cotangent
 from .holding import torch_holder
@@ -75,7 +77,10 @@ def _run(case: PreparedCase, reference: Reference, backward: bool, *, upcast: bo
     values = {name: convert_named(name, value, prepare) for name, value in case.values.items()}
     args, kwargs = case.binding.split(values)
     with torch.set_grad_enabled(backward):
-        outputs = reference.rule(*args, **kwargs)
+        # A reference in higher precision is to stay there.
+        watch = Watch()
+        with torch_amp(case.options, watch) if not upcast else contextlib.nullcontext():
+            outputs = reference.rule(*args, **kwargs)
         changed = {name: values[name] for name in case.mutates if name in values}
         if is_derived_inplace(case.api, reference):
             # The plain rule made a new tensor. In Paddle the argument becomes it, with its dtype:
@@ -85,10 +90,10 @@ def _run(case: PreparedCase, reference: Reference, backward: bool, *, upcast: bo
                 changed = {name: outputs}
         if upcast:
             outputs, changed = map_leaves(outputs, _rounder(case)), map_leaves(changed, _rounder(case))
-    result = SideResult(outputs, changed)
+    result = SideResult(outputs, changed, computed_in=watch.lowered)
     if backward and leaf_tensors:
         _differentiate(case, result, leaf_tensors)
-    hold = torch_holder(case.options)
+    hold = torch_holder(case)
     result.outputs = map_leaves(result.outputs, hold)
     result.changed = map_leaves(result.changed, hold)
     return result
@@ -108,7 +113,10 @@ def convert_named(name: str, value: Any, convert: Callable[[str, Any], Any]) -> 
 def _rounder(case: PreparedCase) -> Any:
     """Casts float32 results back to the inputs' half precision."""
     found = {t.dtype for t in case.call.tensors()}
-    low = next(getattr(torch, n) for n in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2") if n in found)
+    names = [name for name in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2") if name in found]
+    if not names:  # it was mixed precision that wanted the missing kernel
+        return lambda value: value
+    low = getattr(torch, names[0])
 
     def convert(value: Any) -> Any:
         return value.to(low) if isinstance(value, torch.Tensor) and value.dtype == torch.float32 else value
@@ -159,5 +167,5 @@ def _differentiate(case: PreparedCase, result: SideResult, inputs: dict[str, tor
         result.backward_error = exc
         result.notes.append(f"gradients not compared: Torch cannot differentiate this ({first_line(error_text(exc))})")
         return
-    hold = torch_holder(case.options)
+    hold = torch_holder(case)
     result.gradients = {name: hold(grad) for name, grad in zip(inputs, found) if grad is not None}

@@ -33,6 +33,9 @@ WITH_GRADIENTS = DeviceFactors(inputs=3, results=4, buffers=2)
 #: Inputs and a copy in another form; results and a temporary.
 FORWARD_ONLY = DeviceFactors(inputs=2, results=2, buffers=1)
 
+#: Where Torch's cache is kept, results are compared on its device: so many times the guess for one side.
+COMPARED_THERE = 2
+
 
 def guess_device_bytes(call: Call, *, backward: bool) -> int:
     """Bytes of device memory that Paddle may hold at once, guessed from shapes. Defined for every call."""

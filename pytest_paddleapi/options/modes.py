@@ -33,6 +33,8 @@ MODES: dict[Mode, ModeInfo] = {
         "as --accuracy-stable, computing on one device and comparing on a second one",
     ),
     Mode.PADDLE_ONLY: ModeInfo("--paddle-only", "run Paddle alone: the call and its backward give well-formed results"),
+    Mode.PADDLE_CINN: ModeInfo("--paddle-cinn", "compare eager Paddle with the (compiled) static graph of the call"),
+    Mode.PADDLE_CUSTOM_DEVICE: ModeInfo("--paddle-custom-device", "compare Paddle on a custom device with the CPU"),
 }
 
 

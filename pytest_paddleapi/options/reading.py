@@ -17,6 +17,7 @@ from ..sharding import BY_SIZE, Shard, read_shard
 from ..tolerances import read_tolerances
 from .model import RunOptions
 from .modes import one_mode
+from .running import read_running_options
 from .sanitizer import read_sanitizer
 from .sizes import LEAST_SIZE, read_size
 from .workers import threads_per_worker, worker_count
@@ -43,18 +44,19 @@ def read_options(config: pytest.Config) -> RunOptions:
         raise pytest.UsageError(
             "--paddleapi-config is empty; write one call, such as 'paddle.abs(Tensor([2],\"float32\"))'"
         )
+    case = CaseOptions(
+        mode=mode,
+        seed=option.paddleapi_seed,
+        tolerance=_tolerance(option),
+        record_tolerance=option.paddleapi_record_tolerance,
+        cache_inputs=option.paddleapi_cache_inputs,
+        test_backward=not option.paddleapi_no_backward,
+        threads=option.paddleapi_threads or threads_per_worker(config),
+        dump=str(dump) if (dump := _dump_folder(config)) is not None else "",
+        sanitize=option.paddleapi_sanitizer,
+    )
     return RunOptions(
-        case=CaseOptions(
-            mode=mode,
-            seed=option.paddleapi_seed,
-            tolerance=_tolerance(option),
-            record_tolerance=option.paddleapi_record_tolerance,
-            cache_inputs=option.paddleapi_cache_inputs,
-            test_backward=not option.paddleapi_no_backward,
-            threads=option.paddleapi_threads or threads_per_worker(config),
-            dump=str(dump) if (dump := _dump_folder(config)) is not None else "",
-            sanitize=option.paddleapi_sanitizer,
-        ),
+        case=read_running_options(config, case),
         patterns=tuple(option.paddleapi_configs),
         texts=tuple(option.paddleapi_config),
         timeout=option.paddleapi_timeout,

@@ -6,6 +6,7 @@ import pytest
 
 from .model import DEFAULT_TIMEOUT, RunOptions
 from .modes import MODES
+from .running import running_words
 from .sanitizer import sanitizer_words
 
 __all__ = ["decisive"]
@@ -23,8 +24,7 @@ def decisive(config: pytest.Config, options: RunOptions) -> list[str]:
         parts += [f"--paddleapi-atol={tolerance.atol:g}", f"--paddleapi-rtol={tolerance.rtol:g}"]
     if given.paddleapi_tolerances:
         parts.append(f"--paddleapi-tolerances={given.paddleapi_tolerances}")
-    if not case.test_backward:
-        parts.append("--paddleapi-no-backward")
+    parts += running_words(case)
     if case.cache_inputs:
         parts.append("--paddleapi-cache-inputs")
     if options.timeout != DEFAULT_TIMEOUT:

@@ -22,12 +22,11 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from ..config import Call, ConfigSyntaxError, parse_call
-from ..config.device_sizes import guess_device_bytes, guess_held_bytes, is_surely_small
+from ..config.device_sizes import COMPARED_THERE, guess_device_bytes, guess_held_bytes, is_surely_small
 from ..config.second_device import second_device_bytes
 from .errors import ChannelError
 from .estimator_messages import EstimateConfigs, Estimated, EstimatorOptions, FromEstimator, PrepareEstimator
 from .framing import Channel, channel_pair
-from .messages import Mode
 from .output import OutputFile
 
 _CHILD = "pytest_paddleapi.process.estimator_child"
@@ -146,8 +145,9 @@ class Estimator:
     def _guess(self, call: Call) -> int:
         case = self.options.case
         size = guess_device_bytes(call, backward=case.test_backward)
-        both = self.options.torch_on_device and self.options.caches_kept and case.mode is not Mode.PADDLE_ONLY
-        size = 2 * size if both else size
+        if self.options.torch_on_device and self.options.caches_kept and case.mode.computes_in_torch:
+            # Paddle's side, and Torch's with the comparison.
+            size = (1 + COMPARED_THERE) * size
         if not case.mode.pairs:
             return size
         held, largest = guess_held_bytes(call)

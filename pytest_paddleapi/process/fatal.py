@@ -57,7 +57,7 @@ _DTYPE_WORDS = r"(?:data ?types?|dtypes?|float16|bfloat16|float8\w*|int8|int16|c
 _UNSUPPORTED = re.compile(
     r"kernel[^\n]{0,200} is not registered"
     r"|no kernel registered"
-    r"|kernel of \(\w+\) for input tensors is unimplemented"
+    r"|kernel of \(\w+\) for input (?:tensors|value) is unimplemented"
     r"|'paddle\.base\.libpaddle\.eager\.ops[.\w]*' has no attribute"
     rf"|{_DTYPE_WORDS} of input (?:variable )?must be '\w+'"
     r"|(?:unimplemented|not implemented|unsupported|not supported|not support|doesn't support|does not support)"

@@ -52,6 +52,13 @@ class Mode(str, enum.Enum):
     ACCURACY_DUAL_GPU = "accuracy-dual-gpu"
     ACCURACY_STABLE_DUAL_GPU = "accuracy-stable-dual-gpu"
     PADDLE_ONLY = "paddle-only"
+    PADDLE_CINN = "paddle-cinn"
+    PADDLE_CUSTOM_DEVICE = "paddle-custom-device"
+
+    @property
+    def computes_in_torch(self) -> bool:
+        """A reference is computed in Torch, beside Paddle."""
+        return self not in (Mode.PADDLE_ONLY, Mode.PADDLE_CINN, Mode.PADDLE_CUSTOM_DEVICE)
 
     @property
     def runs(self) -> int:
@@ -98,6 +105,16 @@ class CaseOptions(msgspec.Struct, frozen=True):
     threads: int = 0
     #: The process runs under a sanitizer: it must say there which case runs.
     sanitize: bool = False
+    #: ``CINN`` compiles the static graph, ``none`` only builds it; for the mode that has one.
+    static_backend: str = "none"
+    #: Paddle's kernels run on the CPU, whatever ``device`` says.
+    test_cpu: bool = False
+    #: Random numbers are drawn and results compared where Torch computes, and its cache is kept between cases.
+    gpu_mode: bool = False
+    #: Both sides run under automatic mixed precision.
+    amp: bool = False
+    #: What draws the random numbers of inputs: ``numpy``, ``torch`` or ``paddle``.
+    input_backend: str = "numpy"
     #: What Paddle and Torch call the device that the case runs on.
     device: str = "cpu"
     torch_device: str = "cpu"

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ...process.messages import Stage, Verdict
+from ..amp import coarsest, in_one_dtype
 from ..callables import ClosedApiError, MissingApiError, paddle_function
 from ..compare.comparison import Comparison, Observer
 from ..holding import comparing_device, give_back_cache, received
@@ -60,7 +61,7 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
         enter(Stage.REFERENCE)
         try:
             expected = run_torch(case, reference, backward=backward)
-            give_back_cache()
+            give_back_cache(case.options)
         except NoEquivalent as exc:
             if case.comparator.needs_reference:
                 return Judgement(Verdict.CONFIG_CONVERT, f"no Torch reference for these arguments: {exc}")
@@ -134,22 +135,34 @@ def _paddle_gradients(case: PreparedCase, call: PaddleCall, actual: SideResult, 
         actual.backward_error = exc
 
 
-def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = None) -> Judgement:
-    """The verdict on two results; ``observe`` is told of every pair that is compared by value."""
-    device = comparing_device(case.options, case.comparator)
-    sides = sides.received(device)
+def compare(
+    case: PreparedCase,
+    results: BothSides,
+    observe: Observer | None = None,
+    sides: tuple[str, str] = ("Paddle", "Torch"),
+) -> Judgement:
+    """The verdict on two results; ``observe`` is told of every pair that is compared by value, ``sides`` are the
+    names of the two in texts."""
+    device = comparing_device(case)
+    results = results.received(device)
     # What comparators make without saying where must be beside what they compare.
     with torch.device(device) if case.options.torch_device != "cpu" else nullcontext():
-        return _compare(case, sides, observe)
+        return _compare(case, results, observe, sides)
 
 
-def _compare(case: PreparedCase, sides: BothSides, observe: Observer | None) -> Judgement:
-    actual, expected = sides.actual, sides.expected
+def _compare(case: PreparedCase, results: BothSides, observe: Observer | None, sides: tuple[str, str]) -> Judgement:
+    actual, expected = results.actual, results.expected
+    if expected is not None and case.options.amp:
+        actual.outputs, expected.outputs = in_one_dtype(actual.outputs, expected.outputs)
+    lowered = [] if expected is None else [actual.computed_in, expected.computed_in]
     comparison = Comparison(
         api=case.api,
         arguments=case.values,
         actual=actual.outputs,
         expected=expected.outputs if expected else None,
+        sides=sides,
+        lowered=coarsest(*lowered),
+        lowered_once=len(set(lowered)) > 1,
         tolerances=case.options.tolerance,
         cotangents=actual.cotangents,
         actual_changed=actual.changed,
@@ -163,7 +176,7 @@ def _compare(case: PreparedCase, sides: BothSides, observe: Observer | None) -> 
         comparison.actual_gradients, comparison.expected_gradients = _aligned(actual.gradients, expected.gradients)
         undefined = [name for name in expected.gradients if name not in actual.gradients]
         if undefined and actual.gradients:
-            comparison.note(f"Paddle defines no gradient for {', '.join(undefined)}")
+            comparison.note(f"{sides[0]} defines no gradient for {', '.join(undefined)}")
     else:
         comparison.actual_gradients = actual.gradients
     case.comparator.judge(comparison)

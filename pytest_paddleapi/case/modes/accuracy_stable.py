@@ -69,7 +69,7 @@ def _second_refused(judgement: Judgement) -> Judgement:
 
 
 def _judge(case: PreparedCase, first: BothSides, second: BothSides) -> Judgement:
-    device = comparing_device(case.options, case.comparator)
+    device = comparing_device(case)
     first, second = first.received(device), second.received(device)
     across = compare(case, first)
     sections: list[str] = []
