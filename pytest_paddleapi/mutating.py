@@ -234,7 +234,7 @@ def _can_point(call: Call, old: str, new: str) -> bool:
         return True  # plain numbers, which point at nothing
     sizes: list[int] = [dim for spec in call.tensors() for dim in spec.shape]
     map_call(call, lambda value: sizes.append(abs(value)) if type(value) is int else None)
-    return max(sizes, default=0) < 2 ** (8 * ITEMSIZE[new] - 1)
+    return max(sizes, default=0) < 1 << (8 * ITEMSIZE[new] - 1)
 
 
 def _family(name: str) -> tuple[str, ...]:
