@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from .conftest import INEXACT, PASS, UNPARSED, Session
+from .test_stopping import SLOW
+from .test_stopping import Session as Running
 
 Run = Callable[..., Session]
 Configs = Callable[..., Path]
@@ -48,6 +50,20 @@ def test_a_resumed_session_shows_what_it_left_out(run: Run, configs: Configs, py
     run(*OPTIONS)
     run(*OPTIONS, "--paddleapi-resume")
     assert shown(pytester.path / "out" / "r.html")["cases"]["config"] == [PASS, INEXACT]
+
+
+def test_ctrl_c_leaves_a_report_of_what_ran(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(SLOW.format(number) for number in range(1000, 1012)))
+    options = ("--paddleapi-results=kept", f"--paddleapi-ledger={tmp_path / 'ledger'}", "--paddleapi-report=r.html")
+    session = Running(tmp_path, "--paddleapi-configs=a.txt", "-n0", *options)
+    session.await_text("PASSED")
+    session.interrupt()
+    out = session.end()
+    assert session.process.returncode == pytest.ExitCode.INTERRUPTED, out
+    assert f"report: {tmp_path / 'r.html'} (" in out
+    data = shown(tmp_path / "r.html")
+    assert 1 <= len(data["cases"]["config"]) < 12
+    assert data["sessions"][0]["exit_status"] == pytest.ExitCode.INTERRUPTED
 
 
 @pytest.mark.parametrize(
