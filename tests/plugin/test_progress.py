@@ -64,6 +64,8 @@ def test_on_a_terminal_it_stands_between_what_reporters_draw(
     configs: Configs, pytester: pytest.Pytester, workers: str, module: str, options: tuple[str, ...]
 ) -> None:
     pytest.importorskip(module)
+    if module == "pytest_rich" and workers != "-n0":
+        pytest.skip("pytest-rich 0.3 does not work with xdist: it divides by the number of collected tests, 0")
     configs("a.txt", *LINES)
     pytester.makeini("[pytest]\n")
     ours = {"pytest_sugar": "sugar", "pytest_rich": "rich"}
@@ -74,7 +76,8 @@ def test_on_a_terminal_it_stands_between_what_reporters_draw(
     for line in shown.splitlines():
         if " cases done, " in line:
             assert LINE.fullmatch(line.rpartition("\r")[2].strip()), repr(line)
-    assert re.search(r"600.{0,20}config_parse", shown)
+    if module != "pytest_rich":  # which asks nobody for a summary
+        assert re.search(r"600 {2}config_parse", shown)
 
 
 def on_a_terminal(*arguments: str) -> str:
