@@ -33,7 +33,7 @@ WITH_GRADIENTS = DeviceFactors(inputs=3, results=4, buffers=2)
 #: Inputs and a copy in another form; results and a temporary.
 FORWARD_ONLY = DeviceFactors(inputs=2, results=2, buffers=1)
 
-#: Where Torch's cache is kept, results are compared on its device: so many times the guess for one side.
+#: Where results are compared on Torch's device, its side takes so many times the guess for one.
 COMPARED_THERE = 2
 
 

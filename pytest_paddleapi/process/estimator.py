@@ -146,8 +146,8 @@ class Estimator:
         case = self.options.case
         size = guess_device_bytes(call, backward=case.test_backward)
         if self.options.torch_on_device and self.options.caches_kept and case.mode.computes_in_torch:
-            # Paddle's side, and Torch's with the comparison.
-            size = (1 + COMPARED_THERE) * size
+            # Paddle's side, and Torch's, with the comparison where that is made there.
+            size = (1 + (COMPARED_THERE if case.gpu_mode else 1)) * size
         if not case.mode.pairs:
             return size
         held, largest = guess_held_bytes(call)

@@ -200,8 +200,7 @@ def _take(connection: sqlite3.Connection, number: int, numbers: _Numbers) -> Non
         "insert or ignore into main.cases (canonical, config, api) "
         "select canonical, config, api from source.cases order by id"
     )
-    own = _columns(connection, "attempts", without="id")
-    taken = [name for name in own if name not in ("session_id", "case_id")]
+    taken = [name for name in _shared(connection, "attempts") if name not in ("session_id", "case_id")]
     connection.execute(
         f"insert or ignore into staged (session_id, case_id, {', '.join(taken)}, source, mode) "
         f"select session_ids.new, known.id, {', '.join(f'attempt.{name}' for name in taken)}, ?, session.mode "
@@ -215,11 +214,11 @@ def _take(connection: sqlite3.Connection, number: int, numbers: _Numbers) -> Non
 
 
 def _take_sessions(connection: sqlite3.Connection, number: int, numbers: _Numbers) -> None:
-    names = _columns(connection, "sessions", without="id")
+    names = _shared(connection, "sessions")
     lasting = [name for name in names if name not in ("ended", "exit_status")]
     for row in connection.execute(f"select id, {', '.join(names)} from source.sessions order by id").fetchall():
         values = dict(zip(names, row[1:]))
-        same = " and ".join(f"{name} = ?" for name in lasting)
+        same = " and ".join(f"{name} is ?" for name in lasting)
         known = connection.execute(
             f"select id from main.sessions where {same}", [values[name] for name in lasting]
         ).fetchone()
@@ -239,8 +238,14 @@ def _take_sessions(connection: sqlite3.Connection, number: int, numbers: _Number
         connection.execute("insert into session_ids values (?, ?, ?)", (number, row[0], new))
 
 
-def _columns(connection: sqlite3.Connection, table: str, *, without: str) -> list[str]:
-    return [row[1] for row in connection.execute(f"pragma main.table_info({table})") if row[1] != without]
+def _columns(connection: sqlite3.Connection, table: str, *, without: str, schema: str = "main") -> list[str]:
+    return [row[1] for row in connection.execute(f"pragma {schema}.table_info({table})") if row[1] != without]
+
+
+def _shared(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Columns that the attached file has too; one of an older version has fewer."""
+    source = _columns(connection, table, without="id", schema="source")
+    return [name for name in _columns(connection, table, without="id") if name in source]
 
 
 def _number(connection: sqlite3.Connection, query: str) -> int:

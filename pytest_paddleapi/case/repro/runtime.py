@@ -170,7 +170,19 @@ class Case:
     @property
     def options(self) -> Any:
         """The options that the comparison asks for."""
-        return SimpleNamespace(tolerance=self.tolerance, record_tolerance=False, torch_device="cpu")
+        return SimpleNamespace(
+            tolerance=self.tolerance,
+            record_tolerance=False,
+            torch_device="cpu",
+            second_device="",
+            amp=False,
+            gpu_mode=False,
+        )
+
+    @property
+    def landing(self) -> str:
+        """Torch's name of the device that results are compared on."""
+        return "cpu"
 
     @property
     def call(self) -> Any:
