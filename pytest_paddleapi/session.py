@@ -31,6 +31,7 @@ from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .keeping import Keeping
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
+from .performance import Performance
 from .process.errors import SlotKilledError
 from .process.messages import CaseResult
 from .reporting import AttemptInfo, describe_worker_crash, make_report, oversize_report
@@ -72,6 +73,7 @@ class PaddleApiSession:
         self.verdicts: Counter[str] = Counter()
         self.reruns = 0
         self.known = KnownVerdicts(options, manifest)
+        self.performance = Performance(options, controls=fleet is not None)
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
         self.keeping = Keeping(config, options, manifest, placement.kind, models)
         self.interrupts = Interrupts(self._stop_xdist)
@@ -327,6 +329,7 @@ class PaddleApiSession:
             case = self._case(report.nodeid)
             if case is not None:
                 self.known.add(case, Verdict(data["verdict"]))
+                self.performance.add(case, dict(report.user_properties))
                 peaks = [value for name, value in report.user_properties if name == "peak_bytes"]
                 self.estimates.learn(case.canonical, max((p for p in peaks if isinstance(p, int)), default=0))
         if self.scheduler is not None:
@@ -340,7 +343,11 @@ class PaddleApiSession:
         return header_lines(mode, self._where(), self.manifest, self.keeping.counted(), notes)
 
     def _device_notes(self) -> Iterable[str]:
-        return () if self.fleet is None else self.fleet.notes(verbose=self.config.option.verbose > 0)
+        if self.fleet is None:
+            return ()
+        devices = self.fleet.notes(verbose=self.config.option.verbose > 0)
+        workers = worker_count(self.config)
+        return (*devices, *self.performance.header(workers, len(self.fleet.groups), self.placement.kind))
 
     def _where(self) -> str:
         return self.fleet.header(worker_count(self.config)) if self.fleet is not None else self.placement.group
@@ -354,6 +361,10 @@ class PaddleApiSession:
         for line in summary_lines(self.verdicts, self.reruns, self.manifest):
             terminal.line(line)
         for line in (*self.known.lines(), *self.keeping.lines()):
+            terminal.line(line)
+        if times := list(self.performance.lines()):
+            terminal.section("Paddle API times")
+        for line in times:
             terminal.line(line)
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
@@ -445,7 +456,9 @@ class PaddleApiSession:
             result = CaseResult(dispatch.token, Verdict.NOT_COMPARABLE, f"skipped by a mark: {skip.reason}")
             info = AttemptInfo(dispatch.token, dispatch.attempt)
         else:
-            result, info = self.slot.run(item.case.canonical, dispatch, self._following)
+            # While one case is timed, nothing else of ours may be at work: the next begins after the report.
+            following = None if self.options.mode.is_performance else self._following
+            result, info = self.slot.run(item.case.canonical, dispatch, following)
         info = replace(info, estimated_bytes=dispatch.estimate or None)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token

@@ -19,6 +19,7 @@ from .fleet import Fleet, Placement, build_fleet, single
 from .gpu_admission import LedgerFolderError, check_folder
 from .items import session_key
 from .options import MODES, RunOptions, cores, device_options, memory_limit, read_options, worker_count
+from .options.performance import check_torch_device
 from .session import PaddleApiSession
 
 _PR_SET_PDEATHSIG = 1
@@ -71,6 +72,7 @@ def start(config: pytest.Config) -> PaddleApiSession:
         if not _has_workers(config):
             fleet = single(fleet)
         placement = fleet.placement(next(iter(fleet.groups)))
+        check_torch_device(options.mode, placement.kind, placement.torch)
     state = PaddleApiSession(config, options, manifest, placement, fleet)
     config.stash[session_key] = state
     return state

@@ -41,6 +41,7 @@ TOP = {
     "interrupts",
     "stalls",
     "numbers",
+    "performance",
     "case_slot",
     "display",
     "tolerances",

@@ -41,6 +41,10 @@ Paddle's begins. So the worst moment is the worse of the two:
 
 Only where the frameworks keep what they have freed for the next case (``caches_kept``) do the two peaks add up,
 because neither can use the other's cache.
+
+In a performance mode a backward run is repeated, so its graph is kept: what the forward run has saved beyond the
+outputs, at most its whole peak, stays to the end of the backward run (``_kept_graph``). Only one framework's results
+are there at a time, as above.
 """
 
 from __future__ import annotations
@@ -140,10 +144,12 @@ def _from_peaks(peaks: Peaks, options: CaseOptions) -> Estimate:
     gradient_views = 0 if peaks.only_views else max(0, peaks.gradients_dense - peaks.gradients_own)
     forward = peaks.forward + peaks.outputs_expanded
     backward = peaks.backward + peaks.outputs_expanded + gradient_views + peaks.cotangents if peaks.backward else 0
+    kept = _kept_graph(peaks, options)
+    backward += kept
     return Estimate(
         way=Way.OPERATOR,
         paddle=arguments + max(forward, backward) + peaks.largest,
-        torch=_torch_side(arguments + max(peaks.forward, peaks.backward), options),
+        torch=_torch_side(arguments + max(peaks.forward, peaks.backward + kept), options),
         inputs=peaks.inputs,
         outputs=peaks.outputs_dense,
         cotangents=peaks.cotangents,
@@ -153,8 +159,13 @@ def _from_peaks(peaks: Peaks, options: CaseOptions) -> Estimate:
     )
 
 
+def _kept_graph(peaks: Peaks, options: CaseOptions) -> int:
+    """What a backward run that must be able to run again keeps, and one that need not would free on its way."""
+    return max(0, peaks.forward - peaks.outputs_dense) if options.mode.is_performance and peaks.backward else 0
+
+
 def _torch_side(size: int, options: CaseOptions) -> int:
-    return 0 if options.mode is Mode.PADDLE_ONLY else size
+    return 0 if options.mode in (Mode.PADDLE_ONLY, Mode.PADDLE_PERFORMANCE) else size
 
 
 class CaseEstimator:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,20 @@ class PaddleCall:
         """
         case = self.case
         paddle.seed(case.seed[1] % (1 << 31))
-        values = {name: convert_named(name, value, self._argument) for name, value in case.values.items()}
-        adapter = find_adapter(case.api)
-        args, kwargs = case.binding.split(adapter.arguments(values))
-        function = paddle_function(case.api)
-        self.outputs = adapter.results(function(*args, **kwargs))
+        call, values = self.bound()
+        self.outputs = find_adapter(case.api).results(call())
         self.changed = {name: values[name] for name in case.mutates if name in values}
+
+    def bound(self) -> tuple[Callable[[], Any], dict[str, Any]]:
+        """The call with new arguments, which it may change, and the arguments by name.
+
+        Raises:
+            MissingApiError, ClosedApiError: there is no such API, or it is not for configs.
+        """
+        case = self.case
+        values = {name: convert_named(name, value, self._argument) for name, value in case.values.items()}
+        args, kwargs = case.binding.split(find_adapter(case.api).arguments(values))
+        return partial(paddle_function(case.api), *args, **kwargs), values
 
     def _argument(self, name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
@@ -85,20 +94,30 @@ class PaddleCall:
         Raises:
             Exception: whatever Paddle raises in its backward run.
         """
+        run = self.differentiation(cotangents)
+        found = run() if run is not None else ()
+        return {name: paddle_to_torch(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+
+    def differentiation(
+        self, cotangents: Sequence[torch.Tensor | None], *, retain_graph: bool = False
+    ) -> Callable[[], list[paddle.Tensor | None]] | None:
+        """The backward run, with everything ready that it takes; None where there is none. It gives one gradient for
+        each of :attr:`inputs`, and can run again if it is to ``retain_graph``."""
         chosen = [
             (value, self._fed(index, value, grad))
             for index, (value, grad, possible) in enumerate(zip(self.flat_outputs(), cotangents, self.differentiable()))
             if possible and grad is not None
         ]
         if not chosen or not self.inputs:
-            return {}
-        found = paddle.grad(
+            return None
+        return partial(
+            paddle.grad,
             [value for value, _ in chosen],
             list(self.inputs.values()),
             grad_outputs=[grad for _, grad in chosen],
+            retain_graph=retain_graph,
             allow_unused=True,
         )
-        return {name: paddle_to_torch(grad) for name, grad in zip(self.inputs, found) if grad is not None}
 
     def _fed(self, index: int, value: paddle.Tensor, weight: torch.Tensor) -> paddle.Tensor:
         gauge = self.case.gauges.get(index)

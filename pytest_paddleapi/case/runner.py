@@ -16,12 +16,16 @@ from .inputs.registry import InputError
 from .modes.accuracy import run_accuracy
 from .modes.base import Judgement, ModeRunner
 from .modes.paddle_only import run_paddle_only
+from .modes.performance import run_paddle_performance, run_paddle_torch_performance, run_torch_performance
 from .prepared import prepare
 from .results import error_text
 
 _MODES: dict[Mode, ModeRunner] = {
     Mode.ACCURACY: run_accuracy,
     Mode.PADDLE_ONLY: run_paddle_only,
+    Mode.PADDLE_PERFORMANCE: run_paddle_performance,
+    Mode.TORCH_PERFORMANCE: run_torch_performance,
+    Mode.PADDLE_TORCH_PERFORMANCE: run_paddle_torch_performance,
 }
 
 

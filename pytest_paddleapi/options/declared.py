@@ -6,6 +6,7 @@ import pytest
 
 from .model import DEFAULT_TIMEOUT
 from .modes import add_mode_options
+from .performance import add_performance_options
 
 __all__ = ["add_options"]
 
@@ -13,6 +14,7 @@ __all__ = ["add_options"]
 def add_options(parser: pytest.Parser) -> None:
     """Register every option; called by pytest."""
     add_mode_options(parser)
+    add_performance_options(parser)
     group = parser.getgroup("paddleapi", "Paddle API cases")
     add = group.addoption
     add(

@@ -10,6 +10,7 @@ from ..numbers import Numbers
 from ..process.messages import CaseOptions, Mode
 from ..results.baseline import Baseline
 from ..results.verdicts import Verdict
+from .performance import PerformanceOptions
 
 __all__ = ["DEFAULT_TIMEOUT", "RunOptions"]
 
@@ -39,6 +40,7 @@ class RunOptions:
     device: str = "auto"
     devices: DeviceOptions = field(default_factory=DeviceOptions)
     numbers: Numbers = field(default_factory=Numbers)
+    performance: PerformanceOptions = field(default_factory=PerformanceOptions)
 
     @property
     def mode(self) -> Mode:

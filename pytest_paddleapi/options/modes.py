@@ -23,6 +23,11 @@ class ModeInfo(NamedTuple):
 MODES: dict[Mode, ModeInfo] = {
     Mode.ACCURACY: ModeInfo("--accuracy", "compare Paddle with the Torch reference: outputs, then gradients"),
     Mode.PADDLE_ONLY: ModeInfo("--paddle-only", "run Paddle alone: the call and its backward give well-formed results"),
+    Mode.PADDLE_PERFORMANCE: ModeInfo("--paddle-gpu-performance", "time Paddle: forward and backward"),
+    Mode.TORCH_PERFORMANCE: ModeInfo("--torch-gpu-performance", "time the Torch reference: forward and backward"),
+    Mode.PADDLE_TORCH_PERFORMANCE: ModeInfo(
+        "--paddle-torch-gpu-performance", "time Paddle and the Torch reference: forward, backward, and their ratio"
+    ),
 }
 
 

@@ -16,6 +16,7 @@ from ..results.verdicts import Verdict
 from ..tolerances import read_tolerances
 from .model import RunOptions
 from .modes import one_mode
+from .performance import performance_options, timing_options
 from .sizes import LEAST_SIZE, read_size
 from .workers import threads_per_worker
 
@@ -50,6 +51,7 @@ def read_options(config: pytest.Config) -> RunOptions:
             cache_inputs=option.paddleapi_cache_inputs,
             test_backward=not option.paddleapi_no_backward,
             threads=option.paddleapi_threads or threads_per_worker(config),
+            timing=timing_options(config, mode),
         ),
         patterns=tuple(option.paddleapi_configs),
         texts=tuple(option.paddleapi_config),
@@ -68,6 +70,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         device=option.paddleapi_device,
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
+        performance=performance_options(config),
     )
 
 

@@ -33,6 +33,8 @@ _CHILD = "pytest_paddleapi.process.estimator_child"
 _ESTIMATOR = "pytest_paddleapi.case.estimate:CaseEstimator"
 #: Seconds for one config: the child gives up by itself after one, unless it hangs inside a framework.
 _LIMIT = 10.0
+#: Torch holds nothing on the device in these.
+_ONE_SIDED = (Mode.PADDLE_ONLY, Mode.PADDLE_PERFORMANCE)
 #: Seconds until the child has imported the frameworks; as for a slot.
 _START_LIMIT = 180.0
 #: Bytes of text that are with the child at once, so that sending never waits (a socket holds more).
@@ -145,7 +147,7 @@ class Estimator:
     def _guess(self, call: Call) -> int:
         case = self.options.case
         size = guess_device_bytes(call, backward=case.test_backward)
-        both = self.options.torch_on_device and self.options.caches_kept and case.mode is not Mode.PADDLE_ONLY
+        both = self.options.torch_on_device and self.options.caches_kept and case.mode not in _ONE_SIDED
         return 2 * size if both else size
 
     def _fall_back(self, config: str) -> None:

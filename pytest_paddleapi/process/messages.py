@@ -37,6 +37,7 @@ __all__ = [
     "SpareDied",
     "SpareStarted",
     "Stage",
+    "TimingOptions",
     "ToCase",
     "ToLauncher",
     "ToleranceOptions",
@@ -49,6 +50,14 @@ class Mode(str, enum.Enum):
 
     ACCURACY = "accuracy"
     PADDLE_ONLY = "paddle-only"
+    PADDLE_PERFORMANCE = "paddle-gpu-performance"
+    TORCH_PERFORMANCE = "torch-gpu-performance"
+    PADDLE_TORCH_PERFORMANCE = "paddle-torch-gpu-performance"
+
+    @property
+    def is_performance(self) -> bool:
+        """Times calls, so that nothing else of ours may be at work beside a case."""
+        return self in (Mode.PADDLE_PERFORMANCE, Mode.TORCH_PERFORMANCE, Mode.PADDLE_TORCH_PERFORMANCE)
 
 
 class Stage(str, enum.Enum):
@@ -73,6 +82,16 @@ class ToleranceOptions(msgspec.Struct, frozen=True):
     per_api: dict[str, tuple[float, float]] = {}
 
 
+class TimingOptions(msgspec.Struct, frozen=True):
+    """When a time is known well enough: see :mod:`pytest_paddleapi.case.timing`."""
+
+    #: Seconds that one measurement, a forward or a backward run in one framework, takes at most (two or three slow
+    #: calls may take longer).
+    seconds: float = 0.5
+    #: It ends earlier once the 95 % confidence interval of the median is narrower than this share of the median.
+    precision: float = 0.02
+
+
 class CaseOptions(msgspec.Struct, frozen=True):
     """What holds for every case of a session; sent once, when the case process starts."""
 
@@ -86,6 +105,7 @@ class CaseOptions(msgspec.Struct, frozen=True):
     #: What Paddle and Torch call the device that the case runs on.
     device: str = "cpu"
     torch_device: str = "cpu"
+    timing: TimingOptions = TimingOptions()
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run"):
