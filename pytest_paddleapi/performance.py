@@ -168,6 +168,8 @@ def _conditions(found: Comparison, old: OldTimes, threads: int) -> Iterator[str]
     if not found.series:
         return
     if found.drift_removed:
+        if found.disturbed:
+            yield f"  {found.disturbed} of these times were disturbed in one of the sessions, and can tell little"
         yield (
             f"  all times together changed by a factor of {found.drift:.3f} (median), which is taken out; what is not "
             f"changed differs by {100 * found.noise:.1f} % (typical)"

@@ -10,11 +10,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 import paddle
 import torch
 
+from .core_gauge import CoreGauge
 from .timing import Clock
 
 #: Runs of nothing, of which the median is taken.
@@ -34,10 +36,11 @@ def _nothing() -> None:
 
 
 class SteadyClock:
-    """The host's clock, which nobody sets. ``synchronise`` waits for the device; None where there is none."""
+    """The host's clock, which nobody sets. ``synchronise`` waits for the device; None where the host does the work."""
 
     def __init__(self, synchronise: Callable[[], object] | None = None) -> None:
         self._synchronise = synchronise or _nothing
+        self.gauge = _gauge() if synchronise is None else None
         self.resolution = _resolution(self)
 
     def seconds(self, run: Callable[[], object]) -> float:
@@ -52,6 +55,8 @@ class SteadyClock:
 
 class EventClock:
     """Two events of a device, made by ``make_event``, which must give ones that tell the time in milliseconds."""
+
+    gauge = None
 
     def __init__(self, make_event: Callable[[], _Event], synchronise: Callable[[], object]) -> None:
         self._start, self._end = make_event(), make_event()
@@ -68,6 +73,12 @@ class EventClock:
         end.record()
         end.synchronize()
         return start.elapsed_time(end) / 1e3
+
+
+@cache
+def _gauge() -> CoreGauge:
+    """One in a process: the longer it is used, the better it knows the core's best."""
+    return CoreGauge()
 
 
 def _resolution(clock: Clock) -> float:

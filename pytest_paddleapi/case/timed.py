@@ -44,13 +44,17 @@ class TimedSide:
         return found
 
     def imprecise(self, precision: float) -> list[str]:
-        """A note on each time that did not get as precise as was asked for."""
-        return [
-            f"{self.framework} {part}: the median is known to {100 * timing.width:.2g} % only, "
-            f"after {timing.samples} samples"
-            for part, timing in self.times.items()
-            if timing.width > precision
-        ]
+        """A note on each time that was disturbed, or did not get as precise as was asked for."""
+        found = []
+        for part, timing in self.times.items():
+            if timing.slowdown is not None and not timing.quiet:
+                found.append(f"{self.framework} {part}: disturbed, the core was {timing.slowdown:.2g} times slower")
+            elif timing.width > precision:
+                found.append(
+                    f"{self.framework} {part}: the median is known to {100 * timing.width:.2g} % only, "
+                    f"after {timing.samples} samples"
+                )
+        return found
 
 
 def fresh_calls(case: PreparedCase) -> int:

@@ -12,6 +12,10 @@ The rule
 3. *Samples* are taken until the median is known: its 95 % confidence interval is narrower than the share
    ``precision`` of it. At least 20 are needed for that, over a fifth of the limit. Whatever is reached by the limit of
    seconds, or by 5000 samples, is taken as it is, of slow calls three samples at least.
+4. *A free core*: on the CPU a sample is quiet if the thread kept its core, and if a gauge of the core's speed
+   (:mod:`.core_gauge`) that ran just before and after it took at most a tenth longer than at its best. Quiet samples
+   are the only ones that count, if there are six. Where there are not, because the core was busy with something else
+   up to the limit, all count, and ``slowdown`` says how much slower than at its best the core was.
 
 The interval is by order statistics: the number of samples below the true median has a binomial distribution whatever
 the times are distributed like, so two of the sorted samples enclose it with a known probability. Median, interval and
@@ -29,9 +33,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..process.messages import TimingOptions
+from .core_gauge import CoreGauge
 
 #: Calls before a time counts: the first loads code and chooses an algorithm, the second may still fill a cache.
 _WARM_UP_CALLS = 3
@@ -48,6 +53,12 @@ _MOST_SAMPLES = 5000
 #: The interval is looked at each time when there are this much more samples: a look costs a sort, and every further
 #: one is another chance for an interval that is narrow by luck.
 _LOOK_GROWTH = 1.25
+#: Seconds between two looks at the gauge, which takes 15 µs.
+_GAUGE_EVERY = 0.0002
+#: Of the gauge's best time. The scatter on a free core is 2 %; a busy sibling costs 50 to 100 %.
+_QUIET = 1.1
+#: As many as an interval takes.
+_LEAST_QUIET = 6
 _CONFIDENCE = 0.95
 _NORMAL_95 = 1.959964
 #: Above it the binomial distribution is as good as normal (ranks differ by one at most).
@@ -59,6 +70,8 @@ class Clock(Protocol):
 
     #: Seconds that a run of nothing seems to take.
     resolution: float
+    #: Of the core that the work is done on; None where that is another device.
+    gauge: CoreGauge | None
 
     def seconds(self, run: Callable[[], object]) -> float:
         """Run it and wait for its end: the device's time, or the host's."""
@@ -132,6 +145,14 @@ class Timing:
     samples: int
     #: Calls in each sample.
     batch: int
+    #: How much longer than at its best the core took while these samples were taken; 1 for quiet samples, None where
+    #: the work was not done on the host's core.
+    slowdown: float | None = None
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing was seen that disturbed the samples."""
+        return self.slowdown is None or self.slowdown == 1.0
 
     @property
     def width(self) -> float:
@@ -158,6 +179,8 @@ class Timing:
         found[f"{name}_spread"] = rounded(self.spread)
         found[f"{name}_samples"] = self.samples
         found[f"{name}_batch"] = self.batch
+        if self.slowdown is not None:
+            found[f"{name}_slowdown"] = rounded(self.slowdown)
         return found
 
 
@@ -191,23 +214,62 @@ def _warm_up(call: Repeated, clock: Clock, options: TimingOptions) -> float:
             return fastest
 
 
+class _Sample(NamedTuple):
+    """Seconds of a call, of the slower of the two gauges around it, and whether the thread kept its core."""
+
+    seconds: float
+    gauge: float
+    kept: bool
+
+
 def _sample(call: Repeated, clock: Clock, options: TimingOptions, batch: int) -> Timing:
     start = time.perf_counter()
-    samples: list[float] = []
+    samples: list[_Sample] = []
     look = _LEAST_SAMPLES
+    before = clock.gauge.seconds() if clock.gauge is not None else 0.0
     while True:
-        samples.append(clock.seconds(call.batch(batch)) / batch)
+        block = _block(call, clock, batch)
+        after = clock.gauge.seconds() if clock.gauge is not None else 0.0
+        samples += [_Sample(seconds, max(before, after), kept) for seconds, kept in block]
+        before = after
         count, passed = len(samples), time.perf_counter() - start
         over = (passed >= options.seconds and count >= _FEWEST_SAMPLES) or count >= _MOST_SAMPLES
         if not over and (count < look or passed < _LEAST_SHARE * options.seconds):
             continue
-        found = summarise(samples, batch)
-        if over or found.width <= options.precision:
+        found = _judged(samples, clock.gauge, batch)
+        if over or (found.samples >= _LEAST_SAMPLES and found.quiet and found.width <= options.precision):
             return found
         look = math.ceil(_LOOK_GROWTH * count)
 
 
-def summarise(samples: Sequence[float], batch: int) -> Timing:
+def _block(call: Repeated, clock: Clock, batch: int) -> list[tuple[float, bool]]:
+    """Samples up to the next look at the gauge: seconds of a call, and whether the thread kept its core."""
+    if clock.gauge is None:
+        return [(clock.seconds(call.batch(batch)) / batch, True)]
+    found = []
+    interruptions = clock.gauge.interruptions
+    end = time.perf_counter() + _GAUGE_EVERY
+    while True:
+        run = call.batch(batch)
+        before = interruptions()
+        seconds = clock.seconds(run) / batch
+        found.append((seconds, interruptions() == before))
+        if time.perf_counter() >= end:
+            return found
+
+
+def _judged(samples: Sequence[_Sample], gauge: CoreGauge | None, batch: int) -> Timing:
+    """The quiet samples, if there are enough; else all, with how slow the core was."""
+    if gauge is None:
+        return summarise([sample.seconds for sample in samples], batch)
+    quiet = [sample.seconds for sample in samples if sample.kept and sample.gauge <= _QUIET * gauge.best]
+    if len(quiet) >= _LEAST_QUIET:
+        return summarise(quiet, batch, 1.0)
+    slowdown = max(statistics.median(sample.gauge for sample in samples) / gauge.best, _QUIET)
+    return summarise([sample.seconds for sample in samples], batch, slowdown)
+
+
+def summarise(samples: Sequence[float], batch: int, slowdown: float | None = None) -> Timing:
     """Median, its interval and the quantiles of samples, in any order.
 
     Raises:
@@ -227,6 +289,7 @@ def summarise(samples: Sequence[float], batch: int) -> Timing:
         p90=_quantile(ordered, 0.90),
         samples=len(ordered),
         batch=batch,
+        slowdown=slowdown,
     )
 
 
