@@ -165,13 +165,16 @@ def _conditions(found: Comparison, old: OldTimes, threads: int) -> Iterator[str]
         f"  {found.series} times of {found.configs} configs are in both; {found.only_old} configs are only there, "
         f"{found.only_new} only here"
     )
-    if not found.series:
+    if found.disturbed:
+        yield (
+            f"  {found.disturbed} of these times were disturbed in one of the sessions and are not judged: more "
+            "--paddleapi-timing-seconds finds more moments in which the core is free"
+        )
+    if found.series == found.disturbed:
         return
     if found.drift_removed:
-        if found.disturbed:
-            yield f"  {found.disturbed} of these times were disturbed in one of the sessions, and can tell little"
         yield (
-            f"  all times together changed by a factor of {found.drift:.3f} (median), which is taken out; what is not "
+            f"  all others together changed by a factor of {found.drift:.3f} (median), which is taken out; what is not "
             f"changed differs by {100 * found.noise:.1f} % (typical)"
         )
     else:

@@ -57,6 +57,8 @@ _LOOK_GROWTH = 1.25
 _GAUGE_EVERY = 0.0002
 #: Of the gauge's best time. The scatter on a free core is 2 %; a busy sibling costs 50 to 100 %.
 _QUIET = 1.1
+#: Share of its time for which the thread may have waited for its core: less than what is worth telling apart.
+_WAITED = 0.01
 #: As many as an interval takes.
 _LEAST_QUIET = 6
 _CONFIDENCE = 0.95
@@ -228,9 +230,9 @@ def _sample(call: Repeated, clock: Clock, options: TimingOptions, batch: int) ->
     look = _LEAST_SAMPLES
     before = clock.gauge.seconds() if clock.gauge is not None else 0.0
     while True:
-        block = _block(call, clock, batch)
+        block, kept = _block(call, clock, batch)
         after = clock.gauge.seconds() if clock.gauge is not None else 0.0
-        samples += [_Sample(seconds, max(before, after), kept) for seconds, kept in block]
+        samples += [_Sample(seconds, max(before, after), kept) for seconds in block]
         before = after
         count, passed = len(samples), time.perf_counter() - start
         over = (passed >= options.seconds and count >= _FEWEST_SAMPLES) or count >= _MOST_SAMPLES
@@ -242,20 +244,18 @@ def _sample(call: Repeated, clock: Clock, options: TimingOptions, batch: int) ->
         look = math.ceil(_LOOK_GROWTH * count)
 
 
-def _block(call: Repeated, clock: Clock, batch: int) -> list[tuple[float, bool]]:
-    """Samples up to the next look at the gauge: seconds of a call, and whether the thread kept its core."""
-    if clock.gauge is None:
-        return [(clock.seconds(call.batch(batch)) / batch, True)]
+def _block(call: Repeated, clock: Clock, batch: int) -> tuple[list[float], bool]:
+    """Samples up to the next look at the gauge, in seconds of a call, and whether the thread kept its core."""
+    gauge = clock.gauge
+    if gauge is None:
+        return [clock.seconds(call.batch(batch)) / batch], True
     found = []
-    interruptions = clock.gauge.interruptions
-    end = time.perf_counter() + _GAUGE_EVERY
+    waited, start = gauge.waited(), time.perf_counter()
     while True:
-        run = call.batch(batch)
-        before = interruptions()
-        seconds = clock.seconds(run) / batch
-        found.append((seconds, interruptions() == before))
-        if time.perf_counter() >= end:
-            return found
+        found.append(clock.seconds(call.batch(batch)) / batch)
+        passed = time.perf_counter() - start
+        if passed >= _GAUGE_EVERY:
+            return found, gauge.waited() - waited <= _WAITED * passed
 
 
 def _judged(samples: Sequence[_Sample], gauge: CoreGauge | None, batch: int) -> Timing:

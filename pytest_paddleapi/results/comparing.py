@@ -3,15 +3,13 @@
 A *series* is one time of one case, such as the forward run in Paddle, known by its median with a confidence interval
 and by its quantiles. For each series that both sessions have, with ``d`` the logarithm of new by old median:
 
-0. Where a core of the host did the work and was busy with something else all the time, the session has stored how
-   much slower it was (``slowdown``); medians are divided by that, which is better than nothing.
-1. *Drift*: the median of all ``d`` (of undisturbed series, if there are enough) is what the machine did (another clock frequency, a neighbour), and is subtracted.
+0. *Disturbed* series, for which a core of the host did the work and was busy with something else all the time in either
+   session (``slowdown``), are counted, not judged: they were seen to be 60 times longer without any change.
+1. *Drift*: the median of all ``d`` is what the machine did (another clock frequency, a neighbour), and is subtracted.
 2. *Noise*: a median is not only uncertain by its interval within a session. It also differs from session to session
    though nothing has changed, and calls of like length differ alike: by the placement of memory if they are short, by
    their share of a core if they are long. So the scale of ``d`` is taken from the series themselves, for each from
    those that are nearest to it in length, as their median absolute deviation, which a few real changes do not move.
-   Series that were disturbed in either session are a class of their own in this, so that they do not make the quiet
-   ones seem noisy.
    Where that is less than its own intervals say, those count. This needs most series to be unchanged.
 3. *Test*: ``d`` in units of that scale has, without a change, a distribution with somewhat heavier tails than the
    normal one; Student's with 8 degrees of freedom stands for it.
@@ -53,7 +51,7 @@ __all__ = [
 
 SERIES = ("paddle_forward", "paddle_backward", "torch_forward", "torch_backward")
 #: Of the changes that are named, the share that may be none.
-FALSE_DISCOVERIES = 0.01
+FALSE_DISCOVERIES = 0.02
 LEAST_FOR_DRIFT = 20
 #: Relative; medians of the same calls in two sessions on a busy machine were seen to differ by as much.
 FEW_NOISE = 0.1
@@ -113,12 +111,12 @@ class Comparison:
     #: Series in both, and configs.
     series: int = 0
     configs: int = 0
-    #: New by old, the median: subtracted, if there were enough series.
+    #: New by old, the median of the judged series: subtracted, if there were enough of them.
     drift: float = 1.0
     drift_removed: bool = False
     #: What an unchanged series differs by between the sessions, as a share (the median over all).
     noise: float = 0.0
-    #: Series that were disturbed in one of the sessions.
+    #: Of the series, those that were disturbed in one of the sessions, and are not judged.
     disturbed: int = 0
     only_old: int = 0
     only_new: int = 0
@@ -188,37 +186,39 @@ def compare(old: Times, new: Times, least_change: float) -> Comparison:
         for name, series in new[config].items()
         if name in old[config]
     ]
-    counted = Comparison(configs=len(common), only_old=len(old) - len(common), only_new=len(new) - len(common))
-    if not pairs:
+    quiet = [pair for pair in pairs if pair[2].slowdown == pair[3].slowdown == 1.0]
+    counted = Comparison(
+        configs=len(common),
+        series=len(pairs),
+        disturbed=len(pairs) - len(quiet),
+        only_old=len(old) - len(common),
+        only_new=len(new) - len(common),
+    )
+    if not quiet:
         return counted
-    corrections = [before.slowdown / after.slowdown for _, _, before, after in pairs]
-    quiet = [before.slowdown == after.slowdown == 1.0 for _, _, before, after in pairs]
-    moved = [math.log(after.median / before.median * by) for (_, _, before, after), by in zip(pairs, corrections)]
-    enough = len(pairs) >= LEAST_FOR_DRIFT
-    undisturbed = [value for value, is_quiet in zip(moved, quiet) if is_quiet]
-    drift = statistics.median(undisturbed if len(undisturbed) >= LEAST_FOR_DRIFT else moved)
+    moved = [math.log(after.median / before.median) for _, _, before, after in quiet]
+    enough = len(quiet) >= LEAST_FOR_DRIFT
+    drift = statistics.median(moved)
     centre = drift if enough else 0.0
-    errors = [math.hypot(before.error, after.error) for _, _, before, after in pairs]
-    lengths = [math.log(before.median * after.median) for _, _, before, after in pairs]
-    scatter = _scatter(lengths, [value - centre for value in moved], quiet) if enough else [FEW_NOISE] * len(pairs)
+    errors = [math.hypot(before.error, after.error) for _, _, before, after in quiet]
+    lengths = [math.log(before.median * after.median) for _, _, before, after in quiet]
+    scatter = _scatter(lengths, [value - centre for value in moved]) if enough else [FEW_NOISE] * len(quiet)
     # The scatter has the errors of typical series in it; one that is less sure than its neighbours has its own.
     scales = [max(around, error, _LEAST_NOISE) for around, error in zip(scatter, errors)]
     qs = _adjusted([_two_sided((value - centre) / scale) for value, scale in zip(moved, scales)])
     changes = []
-    for (config, name, before, after), by, value, q in zip(pairs, corrections, moved, qs):
+    for (config, name, before, after), value, q in zip(quiet, moved, qs):
         change = math.expm1(value - centre)
-        low_end = after.p10 / before.p10 * by / math.exp(centre) - 1 if before.p10 > 0 else 0.0
+        low_end = after.p10 / before.p10 / math.exp(centre) - 1 if before.p10 > 0 else 0.0
         if q <= FALSE_DISCOVERIES and _at_least(change, least_change) and _at_least(low_end, least_change, change):
             changes.append(Change(config, name, before.median, after.median, change, q))
     return replace(
         counted,
         slower=tuple(sorted((c for c in changes if c.change > 0), key=lambda c: -c.change)),
         faster=tuple(sorted((c for c in changes if c.change < 0), key=lambda c: c.change)),
-        series=len(pairs),
         drift=math.exp(drift),
         drift_removed=enough,
         noise=math.expm1(statistics.median(scales)),
-        disturbed=quiet.count(False),
     )
 
 
@@ -228,23 +228,8 @@ def _at_least(change: float, least: float, sign: float | None = None) -> bool:
     return abs(size) >= math.log1p(least) and (sign is None or (size > 0) == (sign > 0))
 
 
-def _scatter(lengths: Sequence[float], values: Sequence[float], quiet: Sequence[bool]) -> list[float]:
-    """For each value the scale of those of its class that are nearest to it in length, itself among them. A class of
-    too few, which cannot tell, has what is taken for noise without knowing better."""
-    found = [FEW_NOISE] * len(values)
-    for which in (True, False):
-        places = [place for place, is_quiet in enumerate(quiet) if is_quiet is which]
-        if len(places) >= LEAST_FOR_DRIFT:
-            scales = _scatter_of_class([lengths[place] for place in places], [values[place] for place in places])
-            for place, scale in zip(places, scales):
-                found[place] = scale
-        elif not which:
-            for place in places:
-                found[place] = 3 * FEW_NOISE
-    return found
-
-
-def _scatter_of_class(lengths: Sequence[float], values: Sequence[float]) -> list[float]:
+def _scatter(lengths: Sequence[float], values: Sequence[float]) -> list[float]:
+    """For each value the scale of those that are nearest to it in length, itself among them."""
     order = sorted(range(len(values)), key=lengths.__getitem__)
     # Of those with fewer neighbours on one side, more on the other count.
     count = min(_NEIGHBOURS, len(order))
