@@ -56,7 +56,7 @@ class SteadyClock:
 class EventClock:
     """Two events of a device, made by ``make_event``, which must give ones that tell the time in milliseconds."""
 
-    gauge = None
+    gauge: CoreGauge | None = None
 
     def __init__(self, make_event: Callable[[], _Event], synchronise: Callable[[], object]) -> None:
         self._start, self._end = make_event(), make_event()
