@@ -75,7 +75,7 @@ def main() -> None:
         right = [entry for entry in found if entry[2] in true and entry[1] == "paddle forward"]
         of = len(_SIZES) * len(_SLOWED) if output is slowed else 0
         rows.append([what, str(of), str(len(right)) if of else "-", str(len(found) - (len(right) if of else 0))])
-    print(table(["session", "slowed forward times", "of these named", "others named"], rows))
+    table(["session", "slowed forward times", "of these named", "others named"], rows)
 
 
 if __name__ == "__main__":
