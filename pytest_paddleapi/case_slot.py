@@ -70,6 +70,8 @@ class CaseSlot:
         try:
             if supervisor.prepare() and dispatch.lease_bytes and (refused := self._refused(supervisor, dispatch)):
                 return refused
+            if self._options.mode.is_performance:
+                supervisor.await_rest()
             attempt = supervisor.run(
                 config, dispatch.lease_bytes, dispatch.whole_device, self._options.timeout, following, self.alone
             )

@@ -34,6 +34,7 @@ from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .keeping import Keeping
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, running_notes, worker_count
+from .performance import Performance
 from .process.errors import SlotKilledError
 from .process.messages import CaseResult
 from .progress import Progress, ProgressRules
@@ -85,6 +86,7 @@ class PaddleApiSession:
         self.stop_text: str | None = None
         self.tally = Tally()
         self.known = KnownVerdicts(options, manifest)
+        self.performance = Performance(options, controls=fleet is not None)
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
         self.shrinker = FailureShrinker(options, placement, lambda: self.estimates)
         self.keeping = Keeping(config, options, manifest, placement.kind, models)
@@ -415,6 +417,7 @@ class PaddleApiSession:
                 self.known.add(case, Verdict(data["verdict"]))
                 if self.options.shrink and report.failed:
                     self.shrinker.add(case.canonical, Verdict(data["verdict"]))
+                self.performance.add(case, dict(report.user_properties))
                 peaks = [value for name, value in report.user_properties if name == "peak_bytes"]
                 self.estimates.learn(case.canonical, max((p for p in peaks if isinstance(p, int)), default=0))
         if self.scheduler is not None:
@@ -434,7 +437,11 @@ class PaddleApiSession:
         return header_lines(mode, self._where(), self.manifest, self.keeping.counted(), notes)
 
     def _device_notes(self) -> Iterable[str]:
-        return () if self.fleet is None else self.fleet.notes(verbose=self.config.option.verbose > 0)
+        if self.fleet is None:
+            return ()
+        devices = self.fleet.notes(verbose=self.config.option.verbose > 0)
+        workers = worker_count(self.config)
+        return (*devices, *self.performance.header(workers, len(self.fleet.groups), self.placement.kind))
 
     def _where(self) -> str:
         return self.fleet.header(worker_count(self.config)) if self.fleet is not None else self.placement.group
@@ -452,6 +459,10 @@ class PaddleApiSession:
             terminal.section("Paddle API sanitizer: what belongs to no case", yellow=True)
             for note in self.sanitizer_notes:
                 terminal.line(note)
+        if times := list(self.performance.lines()):
+            terminal.section("Paddle API times")
+        for line in times:
+            terminal.line(line)
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
             terminal.line(self.stop_text)
@@ -590,7 +601,9 @@ class PaddleApiSession:
     def _attempt(self, item: CaseItem, dispatch: Dispatch) -> tuple[CaseResult, AttemptInfo]:
         config = item.case.canonical
         if self._host_lease is None:
-            return self.slot.run(config, dispatch, self._following)
+            # While one case is timed, nothing else of ours may be at work: the next begins after the report.
+            following = None if self.options.mode.is_performance else self._following
+            return self.slot.run(config, dispatch, following)
         # Each case has a lease of its own there, so that none follows another in its process unasked.
         return self._host_lease.run(dispatch, item.nodeid, lambda granted: self.slot.run(config, granted, None))
 

@@ -32,6 +32,7 @@ from .options import (
     read_options,
     worker_count,
 )
+from .options.performance import check_torch_device
 from .session import PaddleApiSession
 
 _PR_SET_PDEATHSIG = 1
@@ -86,6 +87,7 @@ def start(config: pytest.Config) -> PaddleApiSession:
         if not _has_workers(config):
             fleet = single(fleet)
         placement = fleet.placement(next(iter(fleet.groups)))
+        check_torch_device(options.mode, placement.kind, placement.torch)
     options = replace(options, case=fit_to_devices(options.case, placement.kind))
     state = PaddleApiSession(config, options, manifest, placement, fleet)
     config.stash[session_key] = state

@@ -49,6 +49,7 @@ TOP = {
     "interrupts",
     "stalls",
     "numbers",
+    "performance",
     "case_slot",
     "display",
     "dumping",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import paddle
 import torch
@@ -30,6 +30,22 @@ def amp_dtype(options: CaseOptions) -> torch.dtype:
     have it by default there, bfloat16 on the CPU, where float16 has few kernels."""
     on_cpu = options.device == options.torch_device == "cpu"
     return torch.bfloat16 if on_cpu else torch.float16
+
+
+def paddle_autocast(options: CaseOptions) -> contextlib.AbstractContextManager[Any]:
+    """Paddle's context, where the options ask for it, with nothing of ours in it that takes time."""
+    if not options.amp:
+        return contextlib.nullcontext()
+    return cast(
+        "contextlib.AbstractContextManager[Any]", paddle.amp.auto_cast(level="O1", dtype=_name(amp_dtype(options)))
+    )
+
+
+def torch_autocast(options: CaseOptions) -> contextlib.AbstractContextManager[Any]:
+    """Torch's context, where the options ask for it, with nothing of ours in it that takes time."""
+    if not options.amp:
+        return contextlib.nullcontext()
+    return torch.autocast(torch.device(options.torch_device).type, dtype=amp_dtype(options))
 
 
 class Watch:
@@ -76,7 +92,7 @@ def torch_amp(options: CaseOptions, watch: Watch) -> Iterator[None]:
         return
     dtype = amp_dtype(options)
     seen = _Seen(dtype)
-    with seen, torch.autocast(torch.device(options.torch_device).type, dtype=dtype):
+    with seen, torch_autocast(options):
         yield
     watch.lowered = dtype if seen.found else None
 

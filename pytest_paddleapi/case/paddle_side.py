@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import paddle
@@ -45,21 +46,34 @@ class PaddleCall:
         """
         case = self.case
         paddle.seed(case.seed[1] % (1 << 31))
-        values = {name: convert_named(name, value, self._argument) for name, value in case.values.items()}
-        adapter = find_adapter(case.api)
-        args, kwargs = case.binding.split(adapter.arguments(values))
+        call, values = self.bound()
         with paddle_amp(case.options, self.watch):
-            found = self.call(args, kwargs)
-        self.outputs = adapter.results(found)
+            found = call()
+        self.outputs = find_adapter(case.api).results(found)
         self.keep_changed(values)
 
-    def call(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """What the API returns for these arguments."""
-        return paddle_function(self.case.api)(*args, **kwargs)
+    def function(self) -> Callable[..., Any]:
+        """What is called with the arguments.
+
+        Raises:
+            MissingApiError, ClosedApiError: there is no such API, or it is not for configs.
+        """
+        return cast("Callable[..., Any]", paddle_function(self.case.api))
 
     def keep_changed(self, values: Mapping[str, Any]) -> None:
         """Keep those of the arguments that the call changes."""
         self.changed = {name: values[name] for name in self.case.mutates if name in values}
+
+    def bound(self) -> tuple[Callable[[], Any], dict[str, Any]]:
+        """The call with new arguments, which it may change, and the arguments by name.
+
+        Raises:
+            MissingApiError, ClosedApiError: there is no such API, or it is not for configs.
+        """
+        case = self.case
+        values = {name: convert_named(name, value, self._argument) for name, value in case.values.items()}
+        args, kwargs = case.binding.split(find_adapter(case.api).arguments(values))
+        return partial(self.function(), *args, **kwargs), values
 
     def _argument(self, name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
@@ -97,24 +111,34 @@ class PaddleCall:
         Raises:
             Exception: whatever Paddle raises in its backward run.
         """
+        run = self.differentiation(cotangents)
+        found = run() if run is not None else ()
+        hold = paddle_holder(self.case)
+        gradients = {name: hold(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+        self.case.record.paddle_gradients(gradients)
+        return gradients
+
+    def differentiation(
+        self, cotangents: Sequence[torch.Tensor | None], *, retain_graph: bool = False
+    ) -> Callable[[], list[paddle.Tensor | None]] | None:
+        """The backward run, with everything ready that it takes; None where there is none. It gives one gradient for
+        each of :attr:`inputs`, and can run again if it is to ``retain_graph``."""
         chosen = [
             (value, self._fed(index, value, grad))
             for index, (value, grad, possible) in enumerate(zip(self.flat_outputs(), cotangents, self.differentiable()))
             if possible and grad is not None
         ]
         if not chosen or not self.inputs:
-            return {}
+            return None
         self.case.record.paddle_fed(cotangents)
-        found = paddle.grad(
+        return partial(
+            paddle.grad,
             [value for value, _ in chosen],
             list(self.inputs.values()),
             grad_outputs=[grad for _, grad in chosen],
+            retain_graph=retain_graph,
             allow_unused=True,
         )
-        hold = paddle_holder(self.case)
-        gradients = {name: hold(grad) for name, grad in zip(self.inputs, found) if grad is not None}
-        self.case.record.paddle_gradients(gradients)
-        return gradients
 
     def _fed(self, index: int, value: paddle.Tensor, weight: torch.Tensor) -> paddle.Tensor:
         gauge = self.case.gauges.get(index)

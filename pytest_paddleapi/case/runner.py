@@ -22,6 +22,7 @@ from .modes.accuracy_stable import run_accuracy_stable
 from .modes.base import Judgement, ModeRunner
 from .modes.custom_device import run_custom_device
 from .modes.paddle_only import run_paddle_only
+from .modes.performance import run_paddle_performance, run_paddle_torch_performance, run_torch_performance
 from .modes.static_graph import run_paddle_cinn
 from .prepared import prepare
 from .results import error_text
@@ -34,6 +35,9 @@ _MODES: dict[Mode, ModeRunner] = {
     Mode.PADDLE_ONLY: run_paddle_only,
     Mode.PADDLE_CINN: run_paddle_cinn,
     Mode.PADDLE_CUSTOM_DEVICE: run_custom_device,
+    Mode.PADDLE_PERFORMANCE: run_paddle_performance,
+    Mode.TORCH_PERFORMANCE: run_torch_performance,
+    Mode.PADDLE_TORCH_PERFORMANCE: run_paddle_torch_performance,
 }
 
 

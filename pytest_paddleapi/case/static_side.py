@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +56,11 @@ class StaticCall(PaddleCall):
     #: The call changes an argument, and the graph does not give it.
     keeps_change = False
 
-    def call(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def function(self) -> Callable[..., Any]:
+        """Builds the graph of a call and runs it."""
+        return self._run_graph
+
+    def _run_graph(self, *args: Any, **kwargs: Any) -> Any:
         """Build the graph and run it.
 
         Raises:

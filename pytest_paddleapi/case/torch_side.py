@@ -21,7 +21,8 @@ from .reference.registry import Reference, is_derived_inplace
 from .results import SideResult, error_text, first_line
 from .tensors import leaves, map_leaves, to_torch
 
-_NO_KERNEL = re.compile(r"not implemented for '?(Half|BFloat16|Float8\w*|ComplexHalf)")
+#: What Torch says of a dtype that it cannot compute in on the device.
+NO_KERNEL = re.compile(r"not implemented for '?(Half|BFloat16|Float8\w*|ComplexHalf)")
 
 
 def run_torch(case: PreparedCase, reference: Reference, *, backward: bool) -> SideResult:
@@ -41,7 +42,7 @@ def _run_at_a_dtype(case: PreparedCase, reference: Reference, backward: bool) ->
     try:
         return _run(case, reference, backward, upcast=False)
     except (RuntimeError, NotImplementedError) as exc:
-        if not _NO_KERNEL.search(str(exc)):
+        if not NO_KERNEL.search(str(exc)):
             raise
     result = _run(case, reference, backward, upcast=True)
     result.notes.append("reference computed in float32 and rounded: Torch has no kernel for the dtype")
@@ -162,7 +163,7 @@ def _differentiate(case: PreparedCase, result: SideResult, inputs: dict[str, tor
             [value for value, _ in chosen], list(inputs.values()), [grad for _, grad in chosen], allow_unused=True
         )
     except (RuntimeError, NotImplementedError) as exc:
-        if _NO_KERNEL.search(str(exc)):
+        if NO_KERNEL.search(str(exc)):
             raise
         result.backward_error = exc
         result.notes.append(f"gradients not compared: Torch cannot differentiate this ({first_line(error_text(exc))})")

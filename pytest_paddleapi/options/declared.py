@@ -6,6 +6,7 @@ import pytest
 
 from .model import DEFAULT_TIMEOUT
 from .modes import add_mode_options
+from .performance import add_performance_options
 from .running import add_running_options
 from .sanitizer import add_sanitizer_options
 
@@ -16,6 +17,7 @@ def add_options(parser: pytest.Parser) -> None:
     """Register every option; called by pytest."""
     add_mode_options(parser)
     add_running_options(parser)
+    add_performance_options(parser)
     group = parser.getgroup("paddleapi", "Paddle API cases")
     add_sanitizer_options(group)
     add = group.addoption

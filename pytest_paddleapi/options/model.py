@@ -12,6 +12,7 @@ from ..process.sanitizer import Sanitizer
 from ..results.baseline import Baseline
 from ..results.verdicts import Verdict
 from ..sharding import Shard
+from .performance import PerformanceOptions
 
 __all__ = ["DEFAULT_TIMEOUT", "RunOptions"]
 
@@ -49,6 +50,7 @@ class RunOptions:
     devices: DeviceOptions = field(default_factory=DeviceOptions)
     numbers: Numbers = field(default_factory=Numbers)
     sanitizer: Sanitizer | None = None
+    performance: PerformanceOptions = field(default_factory=PerformanceOptions)
 
     @property
     def mode(self) -> Mode:

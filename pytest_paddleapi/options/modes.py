@@ -35,6 +35,11 @@ MODES: dict[Mode, ModeInfo] = {
     Mode.PADDLE_ONLY: ModeInfo("--paddle-only", "run Paddle alone: the call and its backward give well-formed results"),
     Mode.PADDLE_CINN: ModeInfo("--paddle-cinn", "compare eager Paddle with the (compiled) static graph of the call"),
     Mode.PADDLE_CUSTOM_DEVICE: ModeInfo("--paddle-custom-device", "compare Paddle on a custom device with the CPU"),
+    Mode.PADDLE_PERFORMANCE: ModeInfo("--paddle-gpu-performance", "time Paddle: forward and backward"),
+    Mode.TORCH_PERFORMANCE: ModeInfo("--torch-gpu-performance", "time the Torch reference: forward and backward"),
+    Mode.PADDLE_TORCH_PERFORMANCE: ModeInfo(
+        "--paddle-torch-gpu-performance", "time Paddle and the Torch reference: forward, backward, and their ratio"
+    ),
 }
 
 

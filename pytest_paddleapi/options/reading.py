@@ -17,6 +17,7 @@ from ..sharding import BY_SIZE, Shard, read_shard
 from ..tolerances import read_tolerances
 from .model import RunOptions
 from .modes import one_mode
+from .performance import performance_options, timing_options
 from .running import read_running_options
 from .sanitizer import read_sanitizer
 from .sizes import LEAST_SIZE, read_size
@@ -54,6 +55,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         threads=option.paddleapi_threads or threads_per_worker(config),
         dump=str(dump) if (dump := _dump_folder(config)) is not None else "",
         sanitize=option.paddleapi_sanitizer,
+        timing=timing_options(config, mode),
     )
     return RunOptions(
         case=read_running_options(config, case),
@@ -81,6 +83,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
         sanitizer=read_sanitizer(option),
+        performance=performance_options(config),
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from .model import DEFAULT_TIMEOUT, RunOptions
 from .modes import MODES
+from .performance import decisive_timing
 from .running import running_words
 from .sanitizer import sanitizer_words
 
@@ -29,6 +30,7 @@ def decisive(config: pytest.Config, options: RunOptions) -> list[str]:
         parts.append("--paddleapi-cache-inputs")
     if options.timeout != DEFAULT_TIMEOUT:
         parts.append(f"--paddleapi-timeout={options.timeout:g}")
+    parts += decisive_timing(case.timing)
     if given.paddleapi_threads:
         parts.append(f"--paddleapi-threads={given.paddleapi_threads}")
     if options.unsupported_fails:

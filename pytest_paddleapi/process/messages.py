@@ -37,6 +37,7 @@ __all__ = [
     "SpareDied",
     "SpareStarted",
     "Stage",
+    "TimingOptions",
     "ToCase",
     "ToLauncher",
     "ToleranceOptions",
@@ -54,11 +55,14 @@ class Mode(str, enum.Enum):
     PADDLE_ONLY = "paddle-only"
     PADDLE_CINN = "paddle-cinn"
     PADDLE_CUSTOM_DEVICE = "paddle-custom-device"
+    PADDLE_PERFORMANCE = "paddle-gpu-performance"
+    TORCH_PERFORMANCE = "torch-gpu-performance"
+    PADDLE_TORCH_PERFORMANCE = "paddle-torch-gpu-performance"
 
     @property
     def computes_in_torch(self) -> bool:
         """A reference is computed in Torch, beside Paddle."""
-        return self not in (Mode.PADDLE_ONLY, Mode.PADDLE_CINN, Mode.PADDLE_CUSTOM_DEVICE)
+        return self not in _IN_PADDLE_ALONE
 
     @property
     def runs(self) -> int:
@@ -69,6 +73,14 @@ class Mode(str, enum.Enum):
     def pairs(self) -> bool:
         """It computes on one device and compares on a second one."""
         return self in (Mode.ACCURACY_DUAL_GPU, Mode.ACCURACY_STABLE_DUAL_GPU)
+
+    @property
+    def is_performance(self) -> bool:
+        """Times calls, so that nothing else of ours may be at work beside a case."""
+        return self in (Mode.PADDLE_PERFORMANCE, Mode.TORCH_PERFORMANCE, Mode.PADDLE_TORCH_PERFORMANCE)
+
+
+_IN_PADDLE_ALONE = frozenset({Mode.PADDLE_ONLY, Mode.PADDLE_CINN, Mode.PADDLE_CUSTOM_DEVICE, Mode.PADDLE_PERFORMANCE})
 
 
 class Stage(str, enum.Enum):
@@ -91,6 +103,16 @@ class ToleranceOptions(msgspec.Struct, frozen=True):
     atol: float = 1e-2
     rtol: float = 1e-2
     per_api: dict[str, tuple[float, float]] = {}
+
+
+class TimingOptions(msgspec.Struct, frozen=True):
+    """When a time is known well enough: see :mod:`pytest_paddleapi.case.timing`."""
+
+    #: Seconds that one measurement, a forward or a backward run in one framework, takes at most (two or three slow
+    #: calls may take longer).
+    seconds: float = 0.5
+    #: It ends earlier once the 95 % confidence interval of the median is narrower than this share of the median.
+    precision: float = 0.02
 
 
 class CaseOptions(msgspec.Struct, frozen=True):
@@ -124,6 +146,7 @@ class CaseOptions(msgspec.Struct, frozen=True):
     second_torch_device: str = "cpu"
     #: Folder that keeps what the case works on ("": none does).
     dump: str = ""
+    timing: TimingOptions = TimingOptions()
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run"):

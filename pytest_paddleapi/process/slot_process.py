@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -281,6 +282,13 @@ class SlotProcess:
             raise StartError(f"the case process sent {type(message).__name__} where CaseReady was expected")
         launcher.case_is_ready(self._token, self.life.rules.spare_delay)
         self.life.to(SlotState.IDLE)
+
+    def await_rest(self) -> None:
+        """Wait until nothing is loaded beside a process that is ready: importing the next spare takes a core for
+        seconds, and calls that are timed meanwhile would take longer."""
+        if self._launcher is not None:
+            with contextlib.suppress(StartError):  # whoever needs that spare is told
+                self._launcher.await_loaded(time.monotonic() + self._start_seconds)
 
     def restart(self) -> None:
         """Replace the case process by a fresh one, which is ready in a moment."""

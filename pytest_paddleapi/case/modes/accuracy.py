@@ -52,7 +52,7 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
     """The results of both frameworks, or the verdict where there is nothing to compare."""
     reference = case.reference
     if case.comparator.needs_reference and not isinstance(reference, Reference):
-        return _no_reference(case.api, reference)
+        return no_reference(case.api, reference)
     backward = case.backward
 
     expected: SideResult | None = None
@@ -77,7 +77,7 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
         actual = call.result()
     except Exception as exc:  # any failure of the API under test is a verdict
         failure = judge_exception(exc, Stage.PADDLE, "Paddle")
-        return _both_refuse(refusal, failure) if refusal else failure
+        return both_refuse(refusal, failure) if refusal else failure
     if refusal is not None:
         return refusal
     _paddle_gradients(case, call, actual, expected)
@@ -89,7 +89,8 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
     return BothSides(actual, expected)
 
 
-def _no_reference(api: str, found: NoReference | Reference | None) -> Judgement:
+def no_reference(api: str, found: NoReference | Reference | None) -> Judgement:
+    """The verdict where there is nothing in Torch that the API's call could be held against."""
     if isinstance(found, NoReference):
         why = found.why
     else:
@@ -103,7 +104,8 @@ def _no_reference(api: str, found: NoReference | Reference | None) -> Judgement:
     return Judgement(Verdict.CONFIG_CONVERT, f"no Torch reference for {api}: {why}")
 
 
-def _both_refuse(torch_side: Judgement, paddle_side: Judgement) -> Judgement:
+def both_refuse(torch_side: Judgement, paddle_side: Judgement) -> Judgement:
+    """The verdict where Torch has raised and Paddle did so too."""
     if paddle_side.verdict not in (Verdict.PADDLE_ERROR, Verdict.NOT_SUPPORTED):
         return paddle_side
     brief = f"{first_line(torch_side.text, 120)}; {first_line(paddle_side.text, 120)}"
