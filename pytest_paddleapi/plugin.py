@@ -60,8 +60,7 @@ class SessionHooks:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Open the results, and start the slot while pytest collects."""
-        self.state.keeping.start()
-        self.state.html.check()
+        self.state.outcomes.start()
         if self.state.runs_cases_here:
             self.state.warm_slot()
 
@@ -132,7 +131,7 @@ class SessionHooks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """A worker has ended."""
-        self.state.worker_ended(node)
+        self.state.outcomes.worker_ended(node)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -28,16 +28,12 @@ from .fleet import Fleet, Placement, devices_of
 from .gpu_admission import AdmissionRules, LedgerError
 from .host_lease import HostLease
 from .hosts import INPUT, Hosts, host_of, neighbours, remote_groups
-from .html_report import HtmlReport
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
-from .keeping import Keeping
-from .known import KnownVerdicts
 from .options import MODES, RunOptions, running_notes, worker_count
-from .performance import Performance
+from .outcomes import VERY_QUIET, Outcomes
 from .process.errors import SlotKilledError
 from .process.messages import CaseResult
-from .progress import Progress, ProgressRules
 from .reporting import AttemptInfo, describe_worker_crash, make_report, oversize_report
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
@@ -49,15 +45,7 @@ from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
 from .scheduling.xdist_worker import WorkerLoop, find_interactor
-from .shrink_failures import FailureShrinker
 from .stalls import RunWatch
-from .tally import Tally
-
-#: pytest's verbosity with -qq: nothing is said of the run but why it stopped.
-VERY_QUIET = -2
-
-#: In what a worker of xdist tells the controller at its end.
-_SANITIZER_NOTES = "paddleapi_sanitizer"
 
 
 class PaddleApiSession:
@@ -84,17 +72,16 @@ class PaddleApiSession:
         self.slot = CaseSlot(options, placement, confirmation)
         self.scheduler: CaseScheduling | None = None
         self.stop_text: str | None = None
-        self.tally = Tally()
-        self.known = KnownVerdicts(options, manifest)
-        self.performance = Performance(options, controls=fleet is not None)
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
-        self.shrinker = FailureShrinker(options, placement, lambda: self.estimates)
-        self.keeping = Keeping(config, options, manifest, placement.kind, models)
-        self.html = HtmlReport(options, manifest, self.keeping)
-        #: What sanitizers said, here and in workers, that belongs to no case.
-        self.sanitizer_notes: list[str] = []
-        rules = ProgressRules.at_least(options.progress)
-        self.progress = Progress(rules, self.keeping.recorded_seconds) if options.progress else None
+        self.outcomes = Outcomes(
+            config,
+            options,
+            manifest,
+            placement,
+            models,
+            controls=fleet is not None,
+            estimates=lambda: self.estimates,
+        )
         self.interrupts = Interrupts(self._stop_xdist)
         self.watch = RunWatch(
             options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
@@ -168,7 +155,7 @@ class PaddleApiSession:
             self.scheduler.close()
         if "estimates" in self.__dict__:
             self.estimates.close()
-        self.keeping.close()
+        self.outcomes.keeping.close()
 
     # Scheduling -----------------------------------------------------------------------------
 
@@ -204,16 +191,16 @@ class PaddleApiSession:
         return dsession.nodemanager.specs if dsession is not None else ()
 
     def _begin_progress(self, nodeids: Iterable[str]) -> None:
-        if self.progress is not None:
+        if self.outcomes.progress is not None:
             cases = [case.canonical for nodeid in nodeids if (case := self._case(nodeid)) is not None]
-            self.progress.begin(cases, time.monotonic())
+            self.outcomes.progress.begin(cases, time.monotonic())
 
     def _tell_progress(self) -> None:
         """Write the line that is due. Called in the main thread, between tests."""
-        if self.progress is None or self.config.option.verbose <= VERY_QUIET or self.fleet is None:
+        if self.outcomes.progress is None or self.config.option.verbose <= VERY_QUIET or self.fleet is None:
             return
         groups = self.fleet.groups
-        if line := self.progress.line(time.monotonic(), lambda: memory_text(groups)):
+        if line := self.outcomes.progress.line(time.monotonic(), lambda: memory_text(groups)):
             say(self.config, f"paddleapi: {line}")
 
     def _make_shared_engine(self, names: Sequence[str], cases: list[int]) -> Engine:
@@ -261,7 +248,7 @@ class PaddleApiSession:
         assert self.fleet is not None and self._hosts is not None
         node.workerinput["paddleapi_controller"] = os.getpid()
         node.workerinput["paddleapi_neighbours"] = neighbours(node.gateway.spec, node.nodemanager.specs)
-        self.keeping.tell(node.workerinput)
+        self.outcomes.keeping.tell(node.workerinput)
         if host := host_of(node.gateway.spec):
             place = self._hosts.place_remote(node.gateway.id, host)
             node.workerinput[INPUT] = msgspec.to_builtins(place)
@@ -401,7 +388,7 @@ class PaddleApiSession:
         if getattr(report, "paddleapi", None) is not None and not self.is_worker:
             case = self._case(report.nodeid)
             if case is not None:
-                self.keeping.record(case, report)
+                self.outcomes.keeping.record(case, report)
 
     def after_report(self, report: pytest.TestReport) -> None:
         """Count a report, tell the scheduler, and mend JUnit XML."""
@@ -409,39 +396,30 @@ class PaddleApiSession:
         if data is None or self.is_worker:
             return
         if junit.is_rerun(report):
-            self.tally.reruns += 1
+            self.outcomes.tally.reruns += 1
         else:
             case = self._case(report.nodeid)
             if case is not None:
-                self._count(case, report, data["verdict"])
-                self.known.add(case, Verdict(data["verdict"]))
-                if self.options.shrink and report.failed:
-                    self.shrinker.add(case.canonical, Verdict(data["verdict"]))
-                self.performance.add(case, dict(report.user_properties))
+                self.outcomes.add(case, report, Verdict(data["verdict"]))
                 peaks = [value for name, value in report.user_properties if name == "peak_bytes"]
                 self.estimates.learn(case.canonical, max((p for p in peaks if isinstance(p, int)), default=0))
         if self.scheduler is not None:
             self.scheduler.note_report(report)
         junit.complete(self.config, report)
 
-    def _count(self, case: Case, report: pytest.TestReport, verdict: str) -> None:
-        self.tally.add(case.api, verdict, failed=report.failed)
-        if self.progress is not None:
-            self.progress.add(case.canonical, failed=report.failed)
-
     def header(self) -> list[str]:
         """The lines under pytest's own."""
         running = running_notes(self.options.case, self.placement.kind)
-        notes = (*running, *self._device_notes(), *self.keeping.header())
+        notes = (*running, *self._device_notes(), *self.outcomes.keeping.header())
         mode = MODES[self.options.mode].option
-        return header_lines(mode, self._where(), self.manifest, self.keeping.counted(), notes)
+        return header_lines(mode, self._where(), self.manifest, self.outcomes.keeping.counted(), notes)
 
     def _device_notes(self) -> Iterable[str]:
         if self.fleet is None:
             return ()
         devices = self.fleet.notes(verbose=self.config.option.verbose > 0)
         workers = worker_count(self.config)
-        return (*devices, *self.performance.header(workers, len(self.fleet.groups), self.placement.kind))
+        return (*devices, *self.outcomes.performance.header(workers, len(self.fleet.groups), self.placement.kind))
 
     def _where(self) -> str:
         return self.fleet.header(worker_count(self.config)) if self.fleet is not None else self.placement.group
@@ -450,58 +428,24 @@ class PaddleApiSession:
         """Verdicts by count, the worst APIs, what was written, and why the run stopped early (that alone with -qq)."""
         if self.is_worker:
             return
-        if self.config.option.verbose > VERY_QUIET:
-            if self.tally:
-                terminal.section("Paddle API verdicts")
-            for line in self._summary():
-                terminal.line(line)
-        if self.sanitizer_notes:
-            terminal.section("Paddle API sanitizer: what belongs to no case", yellow=True)
-            for note in self.sanitizer_notes:
-                terminal.line(note)
-        if times := list(self.performance.lines()):
-            terminal.section("Paddle API times")
-        for line in times:
-            terminal.line(line)
+        engine = self.scheduler.engine if self.scheduler is not None else self._engine
+        self.outcomes.summary(terminal, engine.quarantined if engine is not None else {})
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
             terminal.line(self.stop_text)
-        if self.options.shrink and self.shrinker.failed and not self.interrupts.came:
+        if self.options.shrink and not self.interrupts.came:
             self.slot.suspend()
-            terminal.section("Paddle API failures, made small")
-            for line in self.shrinker.lines():
-                terminal.line(line)
-
-    def _summary(self) -> Iterator[str]:
-        yield from self.tally.lines()
-        if self.manifest.skipped:
-            yield f"{self.manifest.skipped:8}  lines were no config, such as {self.manifest.skipped_samples[0]}"
-        yield from self.tally.worst()
-        engine = self.scheduler.engine if self.scheduler is not None else self._engine
-        for group, why in (engine.quarantined if engine is not None else {}).items():
-            yield f"quarantined: {group}: {why}"
-        yield from self.known.lines()
-        yield from self.keeping.lines()
-        yield from self.html.lines()
-        if xml := getattr(self.config.option, "xmlpath", None):
-            yield f"JUnit XML: {xml}"
+            self.outcomes.shrink(terminal)
 
     def finish(self, session: pytest.Session) -> None:
         """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline; end the sanitizer."""
         self.watch.finished()
         if self.options.sanitizer is not None:
-            self.sanitizer_notes += self.slot.finish()
-            if self.is_worker:
-                self.config.workeroutput[_SANITIZER_NOTES] = self.sanitizer_notes  # type: ignore[attr-defined]
+            self.outcomes.finish_worker(self.slot.finish())
         if not self.is_worker and not self.config.option.collectonly:
-            self.known.update()
+            self.outcomes.known.update()
         self._finish_scheduler(session)
-        self.keeping.finish(int(session.exitstatus))
-        self.html.write()
-
-    def worker_ended(self, node: Any) -> None:
-        """Take over what the sanitizer of a worker said; one that died has not told it."""
-        self.sanitizer_notes += getattr(node, "workeroutput", {}).get(_SANITIZER_NOTES, [])
+        self.outcomes.finish(int(session.exitstatus))
 
     def _finish_scheduler(self, session: pytest.Session) -> None:
         scheduler = self.scheduler

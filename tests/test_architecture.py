@@ -50,6 +50,7 @@ TOP = {
     "stalls",
     "numbers",
     "performance",
+    "outcomes",
     "case_slot",
     "display",
     "dumping",
