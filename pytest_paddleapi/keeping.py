@@ -24,6 +24,7 @@ from . import __version__
 from .config.manifest import Case, Manifest
 from .items import CaseItem
 from .options import RunOptions
+from .options.golden import without_secrets
 from .results.errors import ResultsDamagedError, ResultsError, ResultsLockedError
 from .results.folder import ResultsFolder
 from .results.reading import ResultsReader
@@ -62,6 +63,11 @@ class Keeping:
         self._left_out: frozenset[int] = frozenset()
         #: What the header says of the folder.
         self._note = ""
+
+    def versions(self) -> dict[str, str]:
+        """Of the installed frameworks."""
+        environment = self._environment()
+        return {"paddle": environment.paddle, "torch": environment.torch}
 
     def start(self) -> None:
         """Open the folder, begin the session in it, and decide what is left out. Called before anything is collected.
@@ -221,7 +227,7 @@ class Keeping:
         return frozenset(index for index, case in enumerate(self._manifest.cases) if is_left_out(case.canonical))
 
     def _environment(self) -> Environment:
-        options = msgspec.to_builtins(self._options.case)
+        options = msgspec.to_builtins(without_secrets(self._options.case))
         return Environment(
             mode=self._options.mode.value,
             device_kind=self._kind,

@@ -25,12 +25,14 @@ from .devices.model import DeviceReadingError
 from .display import header_lines, summary_lines
 from .estimates import Estimates
 from .fleet import Fleet, Placement, devices_of
+from .goldens import Goldens
 from .gpu_admission import AdmissionRules, LedgerError
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .keeping import Keeping
 from .known import KnownVerdicts
 from .options import MODES, RunOptions, worker_count
+from .options.golden import words_without_secrets
 from .process.errors import SlotKilledError
 from .process.messages import CaseResult
 from .reporting import AttemptInfo, describe_worker_crash, make_report, oversize_report
@@ -75,6 +77,7 @@ class PaddleApiSession:
         self.known = KnownVerdicts(options, manifest)
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
         self.keeping = Keeping(config, options, manifest, placement.kind, models)
+        self.golden = Goldens(options)
         self.interrupts = Interrupts(self._stop_xdist)
         self.watch = RunWatch(
             options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
@@ -122,6 +125,16 @@ class PaddleApiSession:
 
     # Life -----------------------------------------------------------------------------------
 
+    def look_at_store(self) -> None:
+        """Look at the store of golden results, once, before anything runs.
+
+        Raises:
+            pytest.UsageError: it cannot be used.
+        """
+        if not self.is_worker and not self.config.option.collectonly and self.fleet is not None:
+            models = (device.model for group in self.fleet.groups.values() for device in group)
+            self.golden.start(self.placement.kind, models, self.keeping.versions())
+
     def warm_slot(self) -> None:
         """Begin to start the case process while pytest collects."""
         self.slot.warm()
@@ -145,7 +158,7 @@ class PaddleApiSession:
     def make_engine(self, names: Sequence[str], cases: list[int]) -> Engine:
         """An engine over ``cases``, positions in ``names`` (node ids)."""
         assert self.fleet is not None
-        label = " ".join(map(str, self.config.invocation_params.args))
+        label = words_without_secrets(" ".join(map(str, self.config.invocation_params.args)), self.options.case.golden)
         try:
             self._admission = LedgerAdmission(
                 self.fleet.groups,
@@ -325,6 +338,7 @@ class PaddleApiSession:
             self.reruns += 1
         else:
             self.verdicts[data["verdict"]] += 1
+            self.golden.count(report)
             case = self._case(report.nodeid)
             if case is not None:
                 self.known.add(case, Verdict(data["verdict"]))
@@ -336,7 +350,7 @@ class PaddleApiSession:
 
     def header(self) -> list[str]:
         """The lines under pytest's own."""
-        notes = (*self._device_notes(), *self.keeping.header())
+        notes = (*self._device_notes(), *self.golden.header(), *self.keeping.header())
         mode = MODES[self.options.mode].option
         return header_lines(mode, self._where(), self.manifest, self.keeping.counted(), notes)
 
@@ -354,7 +368,7 @@ class PaddleApiSession:
             terminal.section("Paddle API verdicts")
         for line in summary_lines(self.verdicts, self.reruns, self.manifest):
             terminal.line(line)
-        for line in (*self.known.lines(), *self.keeping.lines()):
+        for line in (*self.golden.lines(), *self.known.lines(), *self.keeping.lines()):
             terminal.line(line)
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
@@ -365,6 +379,7 @@ class PaddleApiSession:
         self.watch.finished()
         if not self.is_worker and not self.config.option.collectonly:
             self.known.update()
+            self.golden.finish()
         self._finish_scheduler(session)
         self.keeping.finish(int(session.exitstatus))
 

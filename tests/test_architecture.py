@@ -24,7 +24,8 @@ ALLOWED: dict[str, set[str]] = {
     "admission": {"errors", "devices"},
     "gpu_admission": {"admission", "devices", "errors"},
     "scheduling": {"gpu_admission", "process", "devices", "results", "config", "errors"},
-    "case": {"config", "process", "errors"},
+    "golden": {"process", "errors"},
+    "case": {"config", "process", "golden", "errors"},
 }
 #: pytest's side: may import every room but ``case``.
 TOP = {
@@ -36,6 +37,7 @@ TOP = {
     "reporting",
     "keeping",
     "known",
+    "goldens",
     "fleet",
     "estimates",
     "interrupts",

@@ -15,6 +15,7 @@ from ..process.wire import unpack_call
 from .inputs.registry import InputError
 from .modes.accuracy import run_accuracy
 from .modes.base import Judgement, ModeRunner
+from .modes.golden import open_golden, run_golden
 from .modes.paddle_only import run_paddle_only
 from .prepared import prepare
 from .results import error_text
@@ -22,6 +23,7 @@ from .results import error_text
 _MODES: dict[Mode, ModeRunner] = {
     Mode.ACCURACY: run_accuracy,
     Mode.PADDLE_ONLY: run_paddle_only,
+    Mode.CUSTOM_DEVICE_VS_GPU: run_golden,
 }
 
 
@@ -70,6 +72,9 @@ class CaseRunner:
         if options.threads:
             torch.set_num_threads(options.threads)
         _prepare_device(options)
+        if options.golden is not None:
+            # Its library loads now, so that no case pays for it.
+            open_golden(options.golden)
 
     @staticmethod
     def warm_up() -> None:

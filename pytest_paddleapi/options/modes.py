@@ -23,6 +23,9 @@ class ModeInfo(NamedTuple):
 MODES: dict[Mode, ModeInfo] = {
     Mode.ACCURACY: ModeInfo("--accuracy", "compare Paddle with the Torch reference: outputs, then gradients"),
     Mode.PADDLE_ONLY: ModeInfo("--paddle-only", "run Paddle alone: the call and its backward give well-formed results"),
+    Mode.CUSTOM_DEVICE_VS_GPU: ModeInfo(
+        "--custom-device-vs-gpu", "compare Paddle on this machine with Paddle on another one, by stored results"
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from ..process.messages import CaseOptions, ToleranceOptions
 from ..results.baseline import Baseline, BaselineError, read_baseline
 from ..results.verdicts import Verdict
 from ..tolerances import read_tolerances
+from .golden import read_golden
 from .model import RunOptions
 from .modes import one_mode
 from .sizes import LEAST_SIZE, read_size
@@ -50,6 +51,7 @@ def read_options(config: pytest.Config) -> RunOptions:
             cache_inputs=option.paddleapi_cache_inputs,
             test_backward=not option.paddleapi_no_backward,
             threads=option.paddleapi_threads or threads_per_worker(config),
+            golden=read_golden(config, mode),
         ),
         patterns=tuple(option.paddleapi_configs),
         texts=tuple(option.paddleapi_config),

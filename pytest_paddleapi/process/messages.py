@@ -24,6 +24,7 @@ __all__ = [
     "FromCase",
     "FromLauncher",
     "FromSpare",
+    "GoldenOptions",
     "LaunchCase",
     "Load",
     "LoadFailed",
@@ -49,6 +50,7 @@ class Mode(str, enum.Enum):
 
     ACCURACY = "accuracy"
     PADDLE_ONLY = "paddle-only"
+    CUSTOM_DEVICE_VS_GPU = "custom-device-vs-gpu"
 
 
 class Stage(str, enum.Enum):
@@ -59,6 +61,7 @@ class Stage(str, enum.Enum):
     REFERENCE = "reference"
     PADDLE = "paddle"
     COMPARISON = "comparison"
+    GOLDEN = "golden"
 
 
 class ToleranceOptions(msgspec.Struct, frozen=True):
@@ -71,6 +74,22 @@ class ToleranceOptions(msgspec.Struct, frozen=True):
     atol: float = 1e-2
     rtol: float = 1e-2
     per_api: dict[str, tuple[float, float]] = {}
+
+
+class GoldenOptions(msgspec.Struct, frozen=True):
+    """Where golden results are kept, and which of the two machines this is.
+
+    ``url`` is a path, or a URL, which may hold secrets; with ``bcecmd`` (a program) it is that program's path and
+    ``bos_conf`` its configuration. ``shown`` is how the user names it again, without secrets. ``overwrite``: upload
+    also what is there.
+    """
+
+    url: str
+    upload: bool
+    shown: str
+    overwrite: bool = False
+    bcecmd: str = ""
+    bos_conf: str = ""
 
 
 class CaseOptions(msgspec.Struct, frozen=True):
@@ -86,6 +105,7 @@ class CaseOptions(msgspec.Struct, frozen=True):
     #: What Paddle and Torch call the device that the case runs on.
     device: str = "cpu"
     torch_device: str = "cpu"
+    golden: Union[GoldenOptions, None] = None
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run"):

@@ -29,6 +29,8 @@ class BothSides:
 
     actual: SideResult
     expected: SideResult | None
+    #: What texts call them.
+    names: tuple[str, str] = ("Paddle", "Torch")
 
 
 def run_accuracy(case: PreparedCase, enter: Enter) -> Judgement:
@@ -71,7 +73,7 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
         return _both_refuse(refusal, failure) if refusal else failure
     if refusal is not None:
         return refusal
-    _paddle_gradients(case, call, actual, expected)
+    paddle_gradients(case, call, actual, expected)
     if actual.backward_error is not None:
         failure = judge_exception(actual.backward_error, Stage.PADDLE, "Paddle's backward")
         if failure.verdict is not Verdict.NOT_SUPPORTED:
@@ -101,7 +103,7 @@ def _both_refuse(torch_side: Judgement, paddle_side: Judgement) -> Judgement:
     return Judgement(Verdict.BOTH_ERROR, f"both refuse the call: {brief}\n{torch_side.text}\n{paddle_side.text}")
 
 
-def _paddle_gradients(case: PreparedCase, call: PaddleCall, actual: SideResult, expected: SideResult | None) -> None:
+def paddle_gradients(case: PreparedCase, call: PaddleCall, actual: SideResult, expected: SideResult | None) -> None:
     """Run Paddle's backward with the reference's output gradients (or, without one, with new ones)."""
     if expected is not None:
         fed = expected.cotangents
@@ -140,6 +142,7 @@ def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = Non
         expected_changed=expected.changed if expected else {},
         record_tolerance=case.options.record_tolerance,
         observe=observe,
+        sides=sides.names,
     )
     for note in [*(expected.notes if expected else ()), *actual.notes]:
         comparison.note(note)
