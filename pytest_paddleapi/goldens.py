@@ -1,4 +1,4 @@
-"""Golden results as a session sees them: the store is looked at before anything runs, and an upload leaves a manifest."""
+"""Golden results as a session sees them: the store is looked at first, and an upload leaves a manifest there."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Goldens:
     def count(self, report: pytest.TestReport) -> None:
         """Count what a final report says."""
         if self._golden is not None:
-            found = dict(report.user_properties)
+            found: dict[str, Any] = dict(report.user_properties)
             self._counts[str(found.get("golden", "without one"))] += 1
             self._bytes += int(found.get("golden_bytes", 0))
 
