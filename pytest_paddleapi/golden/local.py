@@ -33,10 +33,11 @@ class LocalStore:
             return None
         except OSError as exc:
             raise StoreError(f"{path} cannot be read: {exc.strerror}", final=True) from None
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(fd)
+            raise StoreError(f"{path} is no file", final=True)
         with open(fd, "rb", buffering=0) as file:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
-                raise StoreError(f"{path} is no file", final=True)
             if found.st_size > limit:
                 raise DamagedGoldenError(f"{path} has {found.st_size} bytes, {limit} are the most that are read")
             data = memoryview(bytearray(found.st_size))

@@ -58,7 +58,7 @@ class Finished:
 
 
 class FarmSession:
-    """One ``pytest --accuracy`` on a farm, over ``configs``, which begins to run at once.
+    """One ``pytest --accuracy`` (or another ``mode``) on a farm, over ``configs``, which begins to run at once.
 
     ``numbers`` are admission's, ``arguments`` are added to the command line and ``environment`` to the farm's.
     Sessions with one ``ledger`` share it.
@@ -73,6 +73,7 @@ class FarmSession:
         ledger: Path,
         numbers: Mapping[str, float] = SMALL,
         environment: Mapping[str, str] | None = None,
+        mode: str = "--accuracy",
     ) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
@@ -86,7 +87,7 @@ class FarmSession:
         wanted = dict(numbers)
         factor = str(wanted.pop(FACTOR, 1.0))
         given = {_FACTOR: factor, "PYTEST_PLUGINS": "farm_session_plugin", _TAG: self.tag, **(environment or {})}
-        options = ["-v", "--accuracy", "--paddleapi-configs=t.txt", f"--paddleapi-ledger={ledger}"]
+        options = ["-v", mode, "--paddleapi-configs=t.txt", f"--paddleapi-ledger={ledger}"]
         options += [f"--paddleapi-set={name}={value}" for name, value in wanted.items()]
         plugins = ["-p", "no:rerunfailures", "-p", "no:hypothesispytest", "-p", "no:cacheprovider"]
         with self._out.open("wb") as output:

@@ -127,6 +127,10 @@ def _run(case: PreparedCase, enter: Enter) -> SideResult | Judgement:
         fed = call.own_cotangents()
         result.gradients = call.gradients(fed)
         result.cotangents = fed
+        wrong = [name for name, grad in result.gradients.items() if list(grad.shape) != list(call.inputs[name].shape)]
+        if wrong:
+            text = f"not stored: the gradient of {', '.join(wrong)} has not the shape of its input"
+            return Judgement(Verdict.PADDLE_ACCURACY, text)
     except Exception as exc:
         failure = judge_exception(exc, Stage.PADDLE, "Paddle's backward")
         if failure.verdict is not Verdict.NOT_SUPPORTED:
