@@ -41,9 +41,11 @@ print("Copied")
 
 @pytest.fixture(scope="session")
 def _s3() -> Iterator[str]:
-    missing = [name for name in ("fsspec", "s3fs", "moto", "flask") if importlib.util.find_spec(name) is None]
+    missing = [
+        name for name in ("fsspec", "s3fs", "moto", "flask", "flask_cors") if importlib.util.find_spec(name) is None
+    ]
     if missing:
-        pytest.skip(f"{', '.join(missing)} not installed: pip install 'pytest-paddleapi[golden,dev]'")
+        pytest.skip(f"{', '.join(missing)} not installed: pip install 'pytest-paddleapi[dev]'")
     with subprocess.Popen(
         [sys.executable, "-c", _SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:

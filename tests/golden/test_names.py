@@ -6,6 +6,7 @@ import pytest
 
 from pytest_paddleapi.golden.names import object_name
 from pytest_paddleapi.golden.redact import redact, scrub
+from pytest_paddleapi.options.golden import golden_words, without_secrets, words_without_secrets
 from pytest_paddleapi.process.messages import CaseOptions, GoldenOptions, Mode, ToleranceOptions
 
 CONFIG = 'paddle.abs(Tensor([2],"float32"), )'
@@ -47,6 +48,16 @@ def test_secrets_of_a_url_are_not_shown() -> None:
     assert redact("/a/b?c@d") == "/a/b?c@d"
     text = scrub(f"cannot open {url}: password hunter2hunter2, abcdefgh123", [url])
     assert text == "cannot open sftp://***@host/x?***: password ***, ***"
+
+
+def test_a_command_line_and_what_is_kept_have_no_secrets() -> None:
+    url = "sftp://me:hunter2hunter2@host/x?token=abcdefgh123"
+    golden = GoldenOptions(url, upload=False, shown=redact(url))
+    words = words_without_secrets(f"--custom-device-vs-gpu --paddleapi-golden={url} -n0", golden)
+    assert words == "--custom-device-vs-gpu --paddleapi-golden=sftp://***@host/x?*** -n0"
+    assert golden_words(golden) == ["--paddleapi-golden=sftp://***@host/x?***", "--paddleapi-golden-mode=download"]
+    kept = without_secrets(CaseOptions(golden=golden)).golden
+    assert kept is not None and kept.url == "sftp://***@host/x?***"
 
 
 def test_secrets_of_the_environment_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
