@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from .fleet import Placement
 from .gpu_admission import default_folder
 from .options import RunOptions
@@ -33,19 +31,20 @@ class CaseSlot:
         self._confirmation = confirmation
         #: Asks whether the lease still fits, now that its process (by id) is ready; gives why not, or nothing.
         self.confirm: Callable[[int], str] | None = None
+        #: There is one case in all.
+        self.alone = False
         self._supervisor: Supervisor | None = None
 
     def warm(self) -> Supervisor:
         """Begin to start the case process, which takes seconds."""
         if self._supervisor is None:
-            case = msgspec.structs.replace(
-                self._options.case, device=self._placement.paddle[0], torch_device=self._placement.torch[0]
-            )
+            case = self._placement.of_case(self._options.case)
             self._supervisor = Supervisor(
                 case,
                 environment=self._placement.environment,
                 rules=self._options.numbers.starts,
                 prepare_lock=self._prepare_lock(),
+                sanitizer=self._options.sanitizer,
             )
             self._supervisor.start()
         return self._supervisor
@@ -72,7 +71,7 @@ class CaseSlot:
             if supervisor.prepare() and dispatch.lease_bytes and (refused := self._refused(supervisor, dispatch)):
                 return refused
             attempt = supervisor.run(
-                config, dispatch.lease_bytes, dispatch.whole_device, self._options.timeout, following
+                config, dispatch.lease_bytes, dispatch.whole_device, self._options.timeout, following, self.alone
             )
         except StartError as exc:
             # The case is as good as before; it is this slot that cannot run any.
@@ -99,6 +98,13 @@ class CaseSlot:
         """End the case process, so that the devices are free; the next case starts a new one."""
         if self._supervisor is not None:
             self._supervisor.suspend()
+
+    def finish(self) -> list[str]:
+        """No case comes any more: what a sanitizer said that belongs to no case, up to its own end."""
+        if self._supervisor is None:
+            return []
+        self._supervisor.end_gently()
+        return self._supervisor.sanitizer_notes
 
     def kill(self, reason: str) -> None:
         """Kill the slot's processes; any thread may call this."""

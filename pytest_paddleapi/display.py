@@ -1,14 +1,19 @@
-"""The header and the summary of a session, as lines."""
+"""The header of a session, as lines, and how to say something in the middle of a run."""
 
 from __future__ import annotations
 
 import importlib.metadata
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
 
 from .config.manifest import COMMAND_LINE, Manifest
+from .devices.host import HostDevice
+from .devices.model import Device, DeviceReadingError
+from .gpu_admission import GIB
 
-__all__ = ["header_lines", "summary_lines"]
+__all__ = ["header_lines", "memory_text", "say"]
 
 
 def header_lines(mode: str, where: str, manifest: Manifest, left_out: Iterable[str], notes: Iterable[str]) -> list[str]:
@@ -28,14 +33,44 @@ def header_lines(mode: str, where: str, manifest: Manifest, left_out: Iterable[s
     ]
 
 
-def summary_lines(verdicts: Counter[str], reruns: int, manifest: Manifest) -> Iterator[str]:
-    """Verdicts by count, and what in the files was no config."""
-    for verdict, count in verdicts.most_common():
-        yield f"{count:8}  {verdict}"
-    if reruns:
-        yield f"{reruns:8}  reruns"
-    if manifest.skipped:
-        yield f"{manifest.skipped:8}  lines were no config, such as {manifest.skipped_samples[0]}"
+def memory_text(groups: Mapping[str, Sequence[Device]]) -> str:
+    """What is in use of each device; of one that cannot be read, that."""
+    devices = {device.uuid: device for group in groups.values() for device in group}
+    if not devices:
+        return ""
+    return f"memory in use: {', '.join(map(_memory, devices.values()))}"
+
+
+def _memory(device: Device) -> str:
+    name = "host" if isinstance(device, HostDevice) else f"device {device.index}"
+    try:
+        reading = device.read()
+    except DeviceReadingError:
+        return f"{name} unknown"
+    return f"{name} {(reading.total - reading.free) / GIB:.1f} of {reading.total / GIB:.1f} GiB"
+
+
+def say(config: pytest.Config, line: str) -> None:
+    """Write a line between whatever the terminal shows of the run.
+
+    To be called in the main thread, between tests. Reporters of other plugins are asked in the way that they have.
+    """
+    manager = config.pluginmanager
+    rich = manager.getplugin("rich-terminal-reporter")
+    if rich is not None:
+        # Its live display is redrawn below what is printed through its own console.
+        rich.console.print(line, markup=False, highlight=False)
+        return
+    reporter: Any = manager.getplugin("terminalreporter")
+    if reporter is None:
+        return
+    reporter.ensure_newline()
+    if reporter._tw.width_of_current_line:  # dots, which it does not count as an open line
+        reporter._tw.line()
+    reporter.write_line(line)
+    if hasattr(reporter, "reset_tracked_lines"):
+        # pytest-sugar counts the lines up to those that it draws again; it begins new ones below.
+        reporter.reset_tracked_lines()
 
 
 def _count(number: int, noun: str) -> str:

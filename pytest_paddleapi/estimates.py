@@ -39,7 +39,8 @@ class Estimates:
         self._looked = 0.0
         self._estimator: Estimator | None = None
         if kind != "cpu":
-            self._estimator = Estimator(EstimatorOptions(case=case, torch_on_device=torch_on_device)).start()
+            options = EstimatorOptions(case=case, torch_on_device=torch_on_device, caches_kept=case.gpu_mode)
+            self._estimator = Estimator(options).start()
 
     def of(self, config: str) -> int | None:
         """Bytes at the peak; None while the answer is on its way. A text that is no config needs nothing."""
@@ -60,14 +61,21 @@ class Estimates:
         except ConfigSyntaxError:
             return 0
 
+    @property
+    def _way_to_run(self) -> str:
+        """The mode, with the options that change what a case takes."""
+        case = self._case
+        switches = {"test-cpu": case.test_cpu, "gpu-mode": case.gpu_mode, "amp": case.amp}
+        return "+".join([case.mode.value, *(name for name, on in switches.items() if on)])
+
     def _find(self, config: str) -> int | None:
         if self._learned is not None and self._has_learned:
-            learned = self._learned.estimate(config, self._case.mode.value, self._kind)
+            learned = self._learned.estimate(config, self._way_to_run, self._kind)
             if learned:
                 return MeasuredBytes(learned)
         if self._estimator is None:
             packed = pack_text(config)
-            return estimate_host_bytes(unpack_call(packed)) if packed else 0
+            return estimate_host_bytes(unpack_call(packed), runs=self._case.mode.runs) if packed else 0
         size = self._estimator.get(config)
         if size is None:
             self._estimator.submit([config])
@@ -81,7 +89,7 @@ class Estimates:
     def learn(self, config: str, peak: int) -> None:
         """Keep a measured peak for later runs, where it can make a difference."""
         if self._learned is not None and peak > _WORTH_KEEPING:
-            self._learned.record(config, self._case.mode.value, self._kind, peak)
+            self._learned.record(config, self._way_to_run, self._kind, peak)
 
     def close(self) -> None:
         """End the estimating process."""

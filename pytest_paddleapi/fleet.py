@@ -17,6 +17,7 @@ from .devices.model import Device, DeviceKind, DeviceReadingError, paddle_names
 from .devices.readings import patiently
 from .devices.registry import DeviceRegistry, PassedOver, default_registry
 from .devices.selection import DeviceOptionError, DeviceOptions, DevicePlan, plan_devices, select_kind
+from .process.messages import CaseOptions
 
 __all__ = ["Fleet", "Placement", "build_fleet", "cpu_build", "devices_of"]
 
@@ -34,6 +35,17 @@ class Placement(msgspec.Struct, frozen=True):
     environment: dict[str, str] = {}
     paddle: tuple[str, ...] = ("cpu",)
     torch: tuple[str, ...] = ("cpu",)
+
+    def of_case(self, options: CaseOptions) -> CaseOptions:
+        """The options with this placement's devices: the first computes, a second one holds results."""
+        (device, second), (torch_device, second_torch) = (*self.paddle, "")[:2], (*self.torch, "cpu")[:2]
+        return msgspec.structs.replace(
+            options,
+            device="cpu" if options.test_cpu else device,
+            torch_device=torch_device,
+            second_device=second,
+            second_torch_device=second_torch,
+        )
 
 
 @dataclass
@@ -88,6 +100,11 @@ class Fleet:
         """The name of the worker's group."""
         return self._places[worker]
 
+    @property
+    def pairs(self) -> int:
+        """How many pairs of devices there are; 0 where each group is one device."""
+        return sum(len(group) > 1 for group in self.plan.groups)
+
     def workers_per_group(self, workers: int) -> int:
         """The most slots that a group has where ``workers`` are spread over all."""
         return -(-workers // len(self.plan.groups))
@@ -117,18 +134,20 @@ def build_fleet(
     memory_limit: int | None = None,
     registry: DeviceRegistry | None = None,
     environ: Mapping[str, str] | None = None,
+    paddle_on_cpu: bool = False,
 ) -> Fleet:
     """Find the devices that the options ask for.
 
     ``name`` is that of ``--paddleapi-device``, ``cores`` how many workers the host's CPU gets. ``auto`` passes over
-    NVIDIA GPUs where the installed Paddle is a CPU build.
+    NVIDIA GPUs where the installed Paddle is a CPU build. With ``paddle_on_cpu`` the devices are Torch's alone, and
+    a CPU build can be given ``nvidia``.
 
     Raises:
         DeviceOptionError: the options are wrong, or there is no such device.
     """
     registry = registry or default_registry()
     why_not = cpu_build()
-    if name == "nvidia" and why_not:
+    if name == "nvidia" and why_not and not paddle_on_cpu:
         raise DeviceOptionError("--paddleapi-device", f"nvidia cannot be used: {why_not}")
     passed: tuple[PassedOver, ...] = ()
     if name == "auto" and why_not and "nvidia" in registry.kinds:

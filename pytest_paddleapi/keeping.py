@@ -10,10 +10,12 @@ import hashlib
 import importlib.util
 import platform
 import re
+import shlex
 import socket
 import time
 import zlib
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from .config.manifest import Case, Manifest
 from .items import CaseItem
 from .options import RunOptions
 from .options.golden import without_secrets
+from .options.repeating import decisive
 from .results.errors import ResultsDamagedError, ResultsError, ResultsLockedError
 from .results.folder import ResultsFolder
 from .results.reading import ResultsReader
@@ -32,15 +35,20 @@ from .results.rows import MEASURED, Attempt, Environment
 from .results.schema import FILE_NAME
 from .results.store import ResultsStore
 from .results.verdicts import Verdict
+from .sharding import Sharding
 
 __all__ = ["Keeping"]
 
 #: So many live sessions may share the default folder's name.
 _MOST_SIBLINGS = 100
 #: Fields of the case options that change no verdict. Any other one does, so that a new option is on the safe side.
-_NOT_DECIDING = frozenset({"mode", "threads", "record_tolerance", "device", "torch_device"})
+_NOT_DECIDING = frozenset(
+    {"mode", "threads", "record_tolerance", "device", "torch_device", "second_device", "second_torch_device", "dump"}
+)
 #: Properties with a column of their own, or that follow from the session.
 _KNOWN = frozenset({"verdict", "api", "config", "mode", "device", "attempts", *MEASURED})
+#: Where there are no workers.
+_ONLY_SLOT = "main"
 _LEFT_OUT = "paddleapi_left_out"
 _MANIFEST = "paddleapi_manifest"
 
@@ -60,7 +68,10 @@ class Keeping:
         self._kind = kind
         self._devices = tuple(devices)
         self._store: ResultsStore | None = None
+        #: Other shards' cases, and all that are left out.
+        self._elsewhere: frozenset[int] = frozenset()
         self._left_out: frozenset[int] = frozenset()
+        self._sharding: Sharding | None = None
         #: What the header says of the folder.
         self._note = ""
 
@@ -80,10 +91,12 @@ class Keeping:
         try:
             if workerinput is not None:
                 self._left_out = _told(workerinput, self._manifest)
-            elif self._config.option.collectonly:
-                self._only_look()
             else:
-                self._open()
+                self._divide()
+                if self._config.option.collectonly:
+                    self._only_look()
+                else:
+                    self._open()
         except ResultsError as exc:
             raise pytest.UsageError(f"--paddleapi-results: {exc}") from None
         if self._left_out:
@@ -115,15 +128,38 @@ class Keeping:
             self._store.close()
             self._store = None
 
+    @property
+    def keeps(self) -> bool:
+        """This process writes results: it is no worker, and cases are not only collected."""
+        return not hasattr(self._config, "workerinput") and not self._config.option.collectonly
+
+    @property
+    def place(self) -> tuple[Path, int] | None:
+        """The folder, and this session's number in it; None where nothing is kept."""
+        store = self._store
+        return None if store is None or store.session is None else (store.folder.path, store.session)
+
+    def recorded_seconds(self) -> Mapping[str, float]:
+        """What cases of this mode took before, by canonical config, in this folder or the record of the shards."""
+        costs, seconds = self._options.shard_costs, dict[str, float]()
+        folders: list[tuple[Path, int | None]] = [(costs, None)] if isinstance(costs, Path) else []
+        folders += [(self._store.folder.path, self._store.session)] if self._store is not None else []
+        for folder, own in folders:
+            with suppress(ResultsError), ResultsReader(folder) as reader:  # it only serves to guess
+                seconds.update(reader.seconds(self._options.mode.value, without=own))
+        return seconds
+
     def counted(self) -> list[str]:
         """What the header's line of configs says of those that are left out."""
-        if not self._left_out:
-            return []
-        return [f"{'resumed' if self._options.resume else 'not to be retested'} {len(self._left_out)}"]
+        counts = [f"in other shards {len(self._elsewhere)}"] if self._elsewhere else []
+        if decided := len(self._left_out) - len(self._elsewhere):
+            counts.append(f"{'resumed' if self._options.resume else 'not to be retested'} {decided}")
+        return counts
 
     def header(self) -> list[str]:
-        """What the header says of the folder."""
-        return [self._note] if self._note else []
+        """What the header says of the shard and of the folder."""
+        shard = [self._sharding.note()] if self._sharding is not None else []
+        return [*shard, self._note] if self._note else shard
 
     def lines(self) -> Iterator[str]:
         """What the summary says."""
@@ -146,6 +182,20 @@ class Keeping:
     @property
     def _chooses(self) -> bool:
         return self._options.resume or bool(self._options.retest)
+
+    def _divide(self) -> None:
+        """Leave out what is other shards'."""
+        options = self._options
+        if options.shard is None:
+            return
+        own = options.results
+        if own is None and isinstance(options.shard_costs, Path):
+            with suppress(ResultsError):  # no cache, so no folder either
+                own = self._default_path()
+        self._sharding = Sharding(
+            options.shard, options.shard_costs, self._manifest, mode=options.mode.value, results=own
+        )
+        self._elsewhere = self._left_out = self._sharding.elsewhere
 
     def _open(self) -> None:
         """Raises ResultsError where the user's wish cannot be met; without a wish, the header says what is wrong."""
@@ -224,7 +274,8 @@ class Keeping:
                 return False
             return canonical in final if self._options.resume else True
 
-        return frozenset(index for index, case in enumerate(self._manifest.cases) if is_left_out(case.canonical))
+        cases = enumerate(self._manifest.cases)
+        return self._elsewhere.union(index for index, case in cases if is_left_out(case.canonical))
 
     def _environment(self) -> Environment:
         options = msgspec.to_builtins(without_secrets(self._options.case))
@@ -239,6 +290,7 @@ class Keeping:
             pytest=pytest.__version__,
             python=platform.python_version(),
             options={name: value for name, value in options.items() if name not in _NOT_DECIDING},
+            command=shlex.join(["pytest", *decisive(self._config, self._options)]),
         )
 
 
@@ -281,6 +333,8 @@ def _digest(manifest: Manifest) -> str:
 
 def _attempt(case: Case, report: pytest.TestReport) -> Attempt:
     properties: dict[str, Any] = dict(report.user_properties)
+    data: Mapping[str, Any] = getattr(report, "paddleapi", {})
+    ran = bool(data.get("token"))
     return Attempt(
         canonical=case.canonical,
         config=case.printable_text,
@@ -288,7 +342,10 @@ def _attempt(case: Case, report: pytest.TestReport) -> Attempt:
         verdict=Verdict(properties["verdict"]),
         outcome=_outcome(report),
         number=int(properties["attempts"]),
+        started=report.start if ran else None,
         ended=time.time(),
+        slot=getattr(report, "worker_id", _ONLY_SLOT) if ran else None,
+        lease_bytes=data.get("lease_bytes"),
         file=case.file,
         line=case.line,
         device=properties.get("device"),

@@ -62,6 +62,7 @@ class SessionHooks:
         """Open the results, and start the slot while pytest collects."""
         self.state.look_at_store()
         self.state.keeping.start()
+        self.state.html.check()
         if self.state.runs_cases_here:
             self.state.warm_slot()
 
@@ -128,6 +129,11 @@ class SessionHooks:
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker whose child it is."""
         self.state.prepare_worker(node)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker has ended."""
+        self.state.worker_ended(node)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config) -> Any:

@@ -27,8 +27,12 @@ class AttemptInfo:
     retired: str | None = None
     device_lost: bool = False
     estimated_bytes: int | None = None
+    #: What the ledger promised the attempt.
+    lease_bytes: int | None = None
     #: What its process holds of the device before any case, where that was looked at.
     context_bytes: int | None = None
+    #: The most that one case can be given on the worker's host, where the controller cannot see that itself.
+    capacity_bytes: int | None = None
     stdout: str = ""
     stderr: str = ""
 
@@ -72,6 +76,8 @@ def make_report(item: CaseItem, result: CaseResult, info: AttemptInfo, start: fl
             "retired": info.retired,
             "device_lost": info.device_lost,
             "context_bytes": info.context_bytes,
+            "lease_bytes": info.lease_bytes,
+            "capacity_bytes": info.capacity_bytes,
         },
     )
     if outcome is not Outcome.RERUN:

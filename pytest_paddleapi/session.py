@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -22,30 +21,44 @@ from . import junit
 from .case_slot import CaseSlot
 from .config.manifest import COMMAND_LINE, Case, Manifest
 from .devices.model import DeviceReadingError
-from .display import header_lines, summary_lines
+from .display import header_lines, memory_text, say
+from .dumping import add_verdict, make_folder
 from .estimates import Estimates
 from .fleet import Fleet, Placement, devices_of
 from .goldens import Goldens
 from .gpu_admission import AdmissionRules, LedgerError
+from .host_lease import HostLease
+from .hosts import INPUT, Hosts, host_of, neighbours, remote_groups
+from .html_report import HtmlReport
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .keeping import Keeping
 from .known import KnownVerdicts
-from .options import MODES, RunOptions, worker_count
+from .options import MODES, RunOptions, running_notes, worker_count
 from .options.golden import words_without_secrets
 from .process.errors import SlotKilledError
 from .process.messages import CaseResult
+from .progress import Progress, ProgressRules
 from .reporting import AttemptInfo, describe_worker_crash, make_report, oversize_report
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
 from .scheduling.confirming import Confirmation
 from .scheduling.dispatching import Dispatch, Ended
 from .scheduling.engine import Engine
+from .scheduling.hosts_admission import HostsAdmission
 from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
 from .scheduling.xdist_worker import WorkerLoop, find_interactor
+from .shrink_failures import FailureShrinker
 from .stalls import RunWatch
+from .tally import Tally
+
+#: pytest's verbosity with -qq: nothing is said of the run but why it stopped.
+VERY_QUIET = -2
+
+#: In what a worker of xdist tells the controller at its end.
+_SANITIZER_NOTES = "paddleapi_sanitizer"
 
 
 class PaddleApiSession:
@@ -72,18 +85,31 @@ class PaddleApiSession:
         self.slot = CaseSlot(options, placement, confirmation)
         self.scheduler: CaseScheduling | None = None
         self.stop_text: str | None = None
-        self.verdicts: Counter[str] = Counter()
-        self.reruns = 0
+        self.tally = Tally()
         self.known = KnownVerdicts(options, manifest)
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
+        self.shrinker = FailureShrinker(options, placement, lambda: self.estimates)
         self.keeping = Keeping(config, options, manifest, placement.kind, models)
         self.golden = Goldens(options)
+        self.html = HtmlReport(options, manifest, self.keeping)
+        #: What sanitizers said, here and in workers, that belongs to no case.
+        self.sanitizer_notes: list[str] = []
+        rules = ProgressRules.at_least(options.progress)
+        self.progress = Progress(rules, self.keeping.recorded_seconds) if options.progress else None
         self.interrupts = Interrupts(self._stop_xdist)
         self.watch = RunWatch(
             options.timeout, options.stall_timeout, ledger=options.ledger, device=placement.kind, kill=self._kill_slots
         )
         self._holds_configs = lru_cache(self._is_config_file)
+        self._hosts = Hosts(fleet) if fleet is not None else None
+        #: Of a worker on another host than the controller.
+        self._host_lease: HostLease | None = None
+        if self.is_worker and INPUT in config.workerinput:  # type: ignore[attr-defined]
+            label = " ".join(map(str, config.invocation_params.args))
+            self._host_lease = HostLease(options, placement, self._rules(), label)
+            self.slot.confirm = self._host_lease.confirm
         self._admission: LedgerAdmission | None = None
+        self._engine: Engine | None = None
         self._pending: Dispatch | None = None
         self._ended: Ended | None = None
         #: Called while the case process works, and for the config that it goes on with.
@@ -147,6 +173,8 @@ class PaddleApiSession:
         if self._admission is not None:
             self._admission.close()
             self._admission = None
+        if self._host_lease is not None:
+            self._host_lease.close()
         if self.scheduler is not None:
             self.scheduler.close()
         if "estimates" in self.__dict__:
@@ -160,8 +188,10 @@ class PaddleApiSession:
         assert self.fleet is not None
         label = words_without_secrets(" ".join(map(str, self.config.invocation_params.args)), self.options.case.golden)
         try:
-            self._admission = LedgerAdmission(
+            self._admission = HostsAdmission(
                 self.fleet.groups,
+                remote=remote_groups(specs := self._specs()),
+                local=not specs or any(not host_of(spec) for spec in specs),
                 workers=self.fleet.workers_per_group(worker_count(self.config)),
                 folder=self.options.ledger,
                 rules=self._rules(),
@@ -171,12 +201,35 @@ class PaddleApiSession:
             raise pytest.UsageError(f"--paddleapi-ledger: {exc}") from None
         except DeviceReadingError as exc:
             raise pytest.UsageError(f"--paddleapi-device: {exc}") from None
-        return Engine(
+        self._engine = Engine(
             queue=CaseQueue(cases),
             admission=self._admission,
             estimate=lambda position: self._estimate(names[position]),
             label=lambda position: names[position],
         )
+        return self._engine
+
+    def _specs(self) -> Sequence[Any]:
+        """Where xdist starts its workers; nothing without it."""
+        dsession = self.config.pluginmanager.getplugin("dsession")
+        return dsession.nodemanager.specs if dsession is not None else ()
+
+    def _begin_progress(self, nodeids: Iterable[str]) -> None:
+        if self.progress is not None:
+            cases = [case.canonical for nodeid in nodeids if (case := self._case(nodeid)) is not None]
+            self.progress.begin(cases, time.monotonic())
+
+    def _tell_progress(self) -> None:
+        """Write the line that is due. Called in the main thread, between tests."""
+        if self.progress is None or self.config.option.verbose <= VERY_QUIET or self.fleet is None:
+            return
+        groups = self.fleet.groups
+        if line := self.progress.line(time.monotonic(), lambda: memory_text(groups)):
+            say(self.config, f"paddleapi: {line}")
+
+    def _make_shared_engine(self, names: Sequence[str], cases: list[int]) -> Engine:
+        self._begin_progress(names[position] for position in cases)
+        return self.make_engine(names, cases)
 
     def _rules(self) -> AdmissionRules:
         rules = self.options.numbers.admission(self.placement.kind)
@@ -203,11 +256,11 @@ class PaddleApiSession:
 
     def make_scheduler(self) -> CaseScheduling:
         """The scheduler of this session's workers."""
-        assert self.fleet is not None
+        assert self._hosts is not None
         self.scheduler = CaseScheduling(
             self.config,
-            self.fleet,
-            make_engine=self.make_engine,
+            self._hosts,
+            make_engine=self._make_shared_engine,
             is_case=lambda nodeid: self._case(nodeid) is not None,
             refuse=self.refuse,
             look=self._look,
@@ -216,12 +269,17 @@ class PaddleApiSession:
 
     def prepare_worker(self, node: Any) -> None:
         """What a worker must know of the controller."""
-        assert self.fleet is not None
+        assert self.fleet is not None and self._hosts is not None
         node.workerinput["paddleapi_controller"] = os.getpid()
+        node.workerinput["paddleapi_neighbours"] = neighbours(node.gateway.spec, node.nodemanager.specs)
+        self.keeping.tell(node.workerinput)
+        if host := host_of(node.gateway.spec):
+            place = self._hosts.place_remote(node.gateway.id, host)
+            node.workerinput[INPUT] = msgspec.to_builtins(place)
+            return
         engine = self.scheduler.engine if self.scheduler is not None else None
         placement = self.fleet.place(node.gateway.id, engine.quarantined if engine is not None else ())
         node.workerinput["paddleapi_placement"] = msgspec.to_builtins(placement)
-        self.keeping.tell(node.workerinput)
 
     def run_loop(self, session: pytest.Session) -> bool | None:
         """pytest's main loop; None where it is not ours to run."""
@@ -232,13 +290,26 @@ class PaddleApiSession:
             return None
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return None  # pytest's own loop says what is wrong
+        self.slot.alone = len(session.items) == 1
         if self.is_worker:
-            loop = WorkerLoop(find_interactor(self.config), _is_case, self.begin, self._may_follow, self.slot.suspend)
+            loop = WorkerLoop(
+                find_interactor(self.config),
+                _is_case,
+                self.begin,
+                self._may_follow,
+                self.slot.suspend,
+                self._rest if self._host_lease is not None else None,
+            )
             self._following = lambda: self._announced(loop, session.items)
             loop.run(session)
         else:
             self._run_locally(session)
         return True
+
+    def _rest(self) -> None:
+        """Nothing to do, on another host than the controller's: see to the lease, and to a pause asked for there."""
+        if self._host_lease is not None and self._host_lease.rest():
+            self.slot.suspend()
 
     def _kill_slots(self, reason: str) -> None:
         """Nothing moves: kill whatever runs cases. Called from another thread."""
@@ -248,6 +319,7 @@ class PaddleApiSession:
 
     def _look(self, engine: Engine) -> str:
         self.watch.look(engine)
+        self._tell_progress()
         return self.watch.reason
 
     def _stop_xdist(self, reason: str) -> None:
@@ -258,8 +330,10 @@ class PaddleApiSession:
 
     def _run_locally(self, session: pytest.Session) -> None:
         items = session.items
+        self._make_dump_folder(items)
         names = [item.nodeid for item in items]
         engine = self.make_engine(names, [])
+        self._begin_progress(item.nodeid for item in items if _is_case(item))
         self.slot.confirm = self._unconfirmed
 
         def ordinary(position: int) -> None:
@@ -293,7 +367,7 @@ class PaddleApiSession:
                 refuse=lambda position, need: self.refuse(names[position], need),
                 should_stop=lambda: bool(session.shouldfail or session.shouldstop or self.interrupts.came),
                 suspend=self.slot.suspend,
-                look=self.watch.look,
+                look=self._look,
             )
         except SlotKilledError as exc:
             engine.stop_reason = str(exc)
@@ -307,6 +381,17 @@ class PaddleApiSession:
         if engine.stop_reason:
             self.stop_text = self._stop_text(engine, names)
             raise session.Failed(engine.stop_reason)
+
+    def _make_dump_folder(self, items: Sequence[pytest.Item]) -> None:
+        if self.options.dump is None:
+            return
+        count = sum(map(_is_case, items))
+        if count != 1:
+            raise pytest.UsageError(
+                f"--paddleapi-dump keeps one case, and {count} would run: choose one by its node id, or with -k or "
+                "--paddleapi-config"
+            )
+        make_folder(self.options.dump)
 
     def _taken_ended(self) -> Ended:
         ended, self._ended = self._ended, None
@@ -335,22 +420,30 @@ class PaddleApiSession:
         if data is None or self.is_worker:
             return
         if junit.is_rerun(report):
-            self.reruns += 1
+            self.tally.reruns += 1
         else:
-            self.verdicts[data["verdict"]] += 1
             self.golden.count(report)
             case = self._case(report.nodeid)
             if case is not None:
+                self._count(case, report, data["verdict"])
                 self.known.add(case, Verdict(data["verdict"]))
+                if self.options.shrink and report.failed:
+                    self.shrinker.add(case.canonical, Verdict(data["verdict"]))
                 peaks = [value for name, value in report.user_properties if name == "peak_bytes"]
                 self.estimates.learn(case.canonical, max((p for p in peaks if isinstance(p, int)), default=0))
         if self.scheduler is not None:
             self.scheduler.note_report(report)
         junit.complete(self.config, report)
 
+    def _count(self, case: Case, report: pytest.TestReport, verdict: str) -> None:
+        self.tally.add(case.api, verdict, failed=report.failed)
+        if self.progress is not None:
+            self.progress.add(case.canonical, failed=report.failed)
+
     def header(self) -> list[str]:
         """The lines under pytest's own."""
-        notes = (*self._device_notes(), *self.golden.header(), *self.keeping.header())
+        running = running_notes(self.options.case, self.placement.kind)
+        notes = (*running, *self._device_notes(), *self.golden.header(), *self.keeping.header())
         mode = MODES[self.options.mode].option
         return header_lines(mode, self._where(), self.manifest, self.keeping.counted(), notes)
 
@@ -361,27 +454,59 @@ class PaddleApiSession:
         return self.fleet.header(worker_count(self.config)) if self.fleet is not None else self.placement.group
 
     def summary(self, terminal: Any) -> None:
-        """Verdicts by count, and why the run stopped early."""
+        """Verdicts by count, the worst APIs, what was written, and why the run stopped early (that alone with -qq)."""
         if self.is_worker:
             return
-        if self.verdicts or self.reruns:
-            terminal.section("Paddle API verdicts")
-        for line in summary_lines(self.verdicts, self.reruns, self.manifest):
-            terminal.line(line)
-        for line in (*self.golden.lines(), *self.known.lines(), *self.keeping.lines()):
-            terminal.line(line)
+        if self.config.option.verbose > VERY_QUIET:
+            if self.tally:
+                terminal.section("Paddle API verdicts")
+            for line in self._summary():
+                terminal.line(line)
+        if self.sanitizer_notes:
+            terminal.section("Paddle API sanitizer: what belongs to no case", yellow=True)
+            for note in self.sanitizer_notes:
+                terminal.line(note)
         if self.stop_text:
             terminal.section("Paddle API run stopped early")
             terminal.line(self.stop_text)
+        if self.options.shrink and self.shrinker.failed and not self.interrupts.came:
+            self.slot.suspend()
+            terminal.section("Paddle API failures, made small")
+            for line in self.shrinker.lines():
+                terminal.line(line)
+
+    def _summary(self) -> Iterator[str]:
+        yield from self.tally.lines()
+        if self.manifest.skipped:
+            yield f"{self.manifest.skipped:8}  lines were no config, such as {self.manifest.skipped_samples[0]}"
+        yield from self.tally.worst()
+        engine = self.scheduler.engine if self.scheduler is not None else self._engine
+        for group, why in (engine.quarantined if engine is not None else {}).items():
+            yield f"quarantined: {group}: {why}"
+        yield from self.golden.lines()
+        yield from self.known.lines()
+        yield from self.keeping.lines()
+        yield from self.html.lines()
+        if xml := getattr(self.config.option, "xmlpath", None):
+            yield f"JUnit XML: {xml}"
 
     def finish(self, session: pytest.Session) -> None:
-        """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline."""
+        """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline; end the sanitizer."""
         self.watch.finished()
+        if self.options.sanitizer is not None:
+            self.sanitizer_notes += self.slot.finish()
+            if self.is_worker:
+                self.config.workeroutput[_SANITIZER_NOTES] = self.sanitizer_notes  # type: ignore[attr-defined]
         if not self.is_worker and not self.config.option.collectonly:
             self.known.update()
             self.golden.finish()
         self._finish_scheduler(session)
         self.keeping.finish(int(session.exitstatus))
+        self.html.write()
+
+    def worker_ended(self, node: Any) -> None:
+        """Take over what the sanitizer of a worker said; one that died has not told it."""
+        self.sanitizer_notes += getattr(node, "workeroutput", {}).get(_SANITIZER_NOTES, [])
 
     def _finish_scheduler(self, session: pytest.Session) -> None:
         scheduler = self.scheduler
@@ -461,8 +586,10 @@ class PaddleApiSession:
             result = CaseResult(dispatch.token, Verdict.NOT_COMPARABLE, f"skipped by a mark: {skip.reason}")
             info = AttemptInfo(dispatch.token, dispatch.attempt)
         else:
-            result, info = self.slot.run(item.case.canonical, dispatch, self._following)
-        info = replace(info, estimated_bytes=dispatch.estimate or None)
+            result, info = self._attempt(item, dispatch)
+        info = replace(info, estimated_bytes=dispatch.estimate or None, lease_bytes=dispatch.lease_bytes or None)
+        if self.options.dump is not None:
+            add_verdict(self.options.dump, item.case.canonical, result)
         if result.verdict is Verdict.PASS:
             self._passed = dispatch.token
         self._ended = Ended(
@@ -475,6 +602,13 @@ class PaddleApiSession:
             info.context_bytes,
         )
         return make_report(item, result, info, start, time.time())
+
+    def _attempt(self, item: CaseItem, dispatch: Dispatch) -> tuple[CaseResult, AttemptInfo]:
+        config = item.case.canonical
+        if self._host_lease is None:
+            return self.slot.run(config, dispatch, self._following)
+        # Each case has a lease of its own there, so that none follows another in its process unasked.
+        return self._host_lease.run(dispatch, item.nodeid, lambda granted: self.slot.run(config, granted, None))
 
     def _unconfirmed(self, pid: int) -> str:
         """Why the lease of the only slot does not fit any more, now that its process is ready."""

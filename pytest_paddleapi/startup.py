@@ -6,6 +6,8 @@ import ctypes
 import importlib.util
 import os
 import signal
+import socket
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -17,8 +19,19 @@ from .config.manifest import COMMAND_LINE, Manifest, build_manifest
 from .devices.selection import MOST_WORKERS, DeviceOptionError
 from .fleet import Fleet, Placement, build_fleet, single
 from .gpu_admission import LedgerFolderError, check_folder
+from .hosts import INPUT, RemotePlace
 from .items import session_key
-from .options import MODES, RunOptions, cores, device_options, memory_limit, read_options, worker_count
+from .options import (
+    MODES,
+    RunOptions,
+    check_sanitizer_device,
+    cores,
+    device_options,
+    fit_to_devices,
+    memory_limit,
+    read_options,
+    worker_count,
+)
 from .session import PaddleApiSession
 
 _PR_SET_PDEATHSIG = 1
@@ -34,6 +47,8 @@ def start(config: pytest.Config) -> PaddleApiSession:
     options = read_options(config)
     _check_installation()
     fleet = None if hasattr(config, "workerinput") else fleet_of(config)
+    if fleet is not None:
+        check_sanitizer_device(config.option, fleet.kind.name)
     try:
         files = find_files(options.patterns, config.invocation_params.dir)
     except ConfigFileError as exc:
@@ -66,14 +81,32 @@ def start(config: pytest.Config) -> PaddleApiSession:
     manifest = build_manifest(list(dict.fromkeys([*files, *named])), texts)
     config.args = [_with_node_name(arg, manifest) for arg in config.args]
     if fleet is None:
-        placement = msgspec.convert(config.workerinput["paddleapi_placement"], Placement)  # type: ignore[attr-defined]
+        placement = _worker_placement(config, config.workerinput)  # type: ignore[attr-defined]
     else:
         if not _has_workers(config):
             fleet = single(fleet)
         placement = fleet.placement(next(iter(fleet.groups)))
+    options = replace(options, case=fit_to_devices(options.case, placement.kind))
     state = PaddleApiSession(config, options, manifest, placement, fleet)
     config.stash[session_key] = state
     return state
+
+
+def _worker_placement(config: pytest.Config, workerinput: dict[str, object]) -> Placement:
+    """What a worker's cases run on: as it was told, or on another host as it finds there.
+
+    Raises:
+        pytest.UsageError: that host has no such device.
+    """
+    if INPUT not in workerinput:
+        return msgspec.convert(workerinput["paddleapi_placement"], Placement)
+    place = msgspec.convert(workerinput[INPUT], RemotePlace)
+    try:
+        fleet = build_fleet(place.kind, device_options(config), cores=cores(), memory_limit=memory_limit(config))
+    except DeviceOptionError as exc:
+        raise pytest.UsageError(f"on the worker's host {socket.gethostname()}: {exc}") from None
+    names = list(fleet.groups)
+    return fleet.placement(names[place.ordinal % len(names)])
 
 
 def _has_workers(config: pytest.Config) -> bool:
@@ -93,12 +126,19 @@ def fleet_of(config: pytest.Config) -> Fleet:
                 device_options(config),
                 cores=cores(),
                 memory_limit=memory_limit(config),
+                paddle_on_cpu=config.option.paddleapi_test_cpu,
             )
         except DeviceOptionError as exc:
             raise pytest.UsageError(str(exc)) from None
         workers = worker_count(config)
         if workers > MOST_WORKERS:
             raise pytest.UsageError(f"-n {workers}: {MOST_WORKERS} workers are the most that a host can feed")
+        pairs = config.stash[_fleet_key].pairs
+        if pairs and workers > pairs:
+            raise pytest.UsageError(
+                f"-n {workers}: this mode has one worker for each pair of devices, and there "
+                f"{'is 1 pair' if pairs == 1 else f'are {pairs} pairs'}; give -n {pairs}, or -n auto"
+            )
     return config.stash[_fleet_key]
 
 
@@ -176,8 +216,8 @@ def _command_line_texts(config: pytest.Config, options: RunOptions) -> list[str]
 
 def _die_with_controller(workerinput: dict[str, object]) -> None:
     """A worker on the controller's own machine ends with it, at once, whatever it is doing."""
-    if workerinput.get("paddleapi_controller") != os.getppid():
-        return
+    if INPUT in workerinput or workerinput.get("paddleapi_controller") != os.getppid():
+        return  # on another host the id may be anybody's; there execnet ends it when the connection is gone
     # Ctrl-C reaches the whole process group; it is the controller who says what ends when.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "config": {"errors"},
     "results": {"errors", "config"},
+    "reports": {"errors", "results"},
     "devices": {"errors"},
     "process": {"errors", "config", "devices", "results"},
     "admission": {"errors", "devices"},
@@ -26,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "scheduling": {"gpu_admission", "process", "devices", "results", "config", "errors"},
     "golden": {"process", "errors"},
     "case": {"config", "process", "golden", "errors"},
+    "shrinking": {"process", "results", "config", "errors"},
 }
 #: pytest's side: may import every room but ``case``.
 TOP = {
@@ -36,6 +38,12 @@ TOP = {
     "options",
     "reporting",
     "keeping",
+    "html_report",
+    "sharding",
+    "hosts",
+    "host_lease",
+    "progress",
+    "tally",
     "known",
     "goldens",
     "fleet",
@@ -45,6 +53,9 @@ TOP = {
     "numbers",
     "case_slot",
     "display",
+    "dumping",
+    "mutating",
+    "shrink_failures",
     "tolerances",
     "junit",
     "__init__",

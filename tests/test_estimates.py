@@ -9,7 +9,7 @@ from pytest_paddleapi.config import parse_call
 from pytest_paddleapi.config.device_sizes import guess_device_bytes
 from pytest_paddleapi.config.sizes import estimate_host_bytes
 from pytest_paddleapi.estimates import Estimates
-from pytest_paddleapi.process.messages import CaseOptions
+from pytest_paddleapi.process.messages import CaseOptions, Mode
 
 BIG = 'paddle.nn.functional.relu(Tensor([1024, 1024, 512],"float32"))'
 
@@ -26,6 +26,12 @@ def test_on_the_host_shapes_are_known_at_once() -> None:
     estimates = Estimates(CaseOptions(), "cpu", learned=None)
     assert estimates.of(BIG) == estimate_host_bytes(parse_call(BIG))
     assert estimates.of("no config") == 0
+
+
+def test_on_the_host_a_mode_that_runs_twice_takes_more() -> None:
+    twice = Estimates(CaseOptions(mode=Mode.ACCURACY_STABLE), "cpu", learned=None)
+    # Per tensor: inputs and both gradients, both results and what was fed into them.
+    assert twice.of(BIG) == estimate_host_bytes(parse_call(BIG)) + 6 * (2 << 30)
 
 
 def test_a_large_peak_is_learned_and_used_by_the_next_session(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pytest_paddleapi.devices.model import Device, Holder, MemoryReading, Probe
 from pytest_paddleapi.devices.registry import DeviceRegistry
 from pytest_paddleapi.devices.selection import DeviceOptionError, DeviceOptions
 from pytest_paddleapi.fleet import Fleet, Placement, build_fleet, devices_of, single
+from pytest_paddleapi.process.messages import CaseOptions
 
 
 @dataclass
@@ -82,6 +83,21 @@ def test_pairs_are_one_group() -> None:
     assert list(made.groups) == ["chip-0+chip-1", "chip-2+chip-3"]
     assert made.placement("chip-2+chip-3").environment == {"CHIP_VISIBLE": "2,3"}
     assert made.placement("chip-2+chip-3").paddle == ("chip:0", "chip:1")
+    assert (made.pairs, made.plan.workers, fleet(4).pairs) == (2, 2, 0)
+
+
+def test_a_case_is_told_of_the_second_device_of_a_pair() -> None:
+    told = fleet(2, pairs=True).placement("chip-0+chip-1").of_case(CaseOptions(seed=3))
+    assert (told.device, told.second_device, told.torch_device, told.second_torch_device) == (
+        "chip:0",
+        "chip:1",
+        "cpu",
+        "cpu",
+    )
+    placement = Placement(paddle=("gpu:0", "gpu:1"), torch=("cuda:0", "cuda:1"))
+    told = placement.of_case(CaseOptions(seed=3))
+    assert (told.torch_device, told.second_torch_device, told.seed) == ("cuda:0", "cuda:1", 3)
+    assert Placement().of_case(CaseOptions(seed=3)) == CaseOptions(seed=3)
 
 
 def test_without_workers_there_is_one_group() -> None:

@@ -39,12 +39,20 @@ Paddle's begins. So the worst moment is the worse of the two:
     together = max(Torch, Paddle)
     Torch    = arguments + max(the reference's forward peak, the reference's backward peak)
 
-Only where the frameworks keep what they have freed for the next case (``caches_kept``) do the two peaks add up,
-because neither can use the other's cache.
+Only where the frameworks keep what they have freed for the next case (``caches_kept``, with ``--paddleapi-gpu-mode``)
+do the two peaks add up, because neither can use the other's cache. Results are then compared on Torch's device, and its
+side is at least
+
+    comparison = 2 * (outputs + gradients) + 8 * largest
+
+with the eight temporaries that :mod:`.compare.elementwise` may have of one pair at once, each twice as wide where the
+config's dtypes have fewer than 32 bits. Automatic mixed precision adds copies of 16 bits of inputs and outputs. With
+``--paddleapi-test-cpu`` Paddle takes nothing of the device.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -52,8 +60,9 @@ from enum import Enum
 import torch
 
 from ..config import Call, parse_call
-from ..config.device_sizes import guess_device_bytes, is_surely_small
-from ..process.messages import CaseOptions, Mode
+from ..config.device_sizes import COMPARED_THERE, guess_device_bytes, guess_held_bytes, is_surely_small
+from ..config.second_device import second_device_bytes
+from ..process.messages import CaseOptions
 from .binding import bind
 from .callables import paddle_signature
 from .compare.registry import find_comparator
@@ -68,6 +77,10 @@ from .reference.registry import Reference, find_reference, load_rules
 TIME_LIMIT = 1.0
 
 
+#: Temporaries of one comparison that may be alive at once.
+_COMPARED = 8
+
+
 class Way(str, Enum):
     """How an estimate was found."""
 
@@ -80,7 +93,8 @@ class Way(str, Enum):
 class Estimate:
     """Bytes of device memory of one case; see the module for the terms.
 
-    For ``shapes`` and ``learned`` only :attr:`paddle` and :attr:`torch` are known, the parts are 0.
+    For ``shapes`` and ``learned`` only :attr:`paddle`, :attr:`torch`, :attr:`held` and :attr:`largest` are known, the
+    parts are 0.
     """
 
     way: Way
@@ -93,6 +107,9 @@ class Estimate:
     #: The reference's peaks beyond its inputs.
     forward_extra: int = 0
     backward_extra: int = 0
+    #: What one run of one framework leaves (outputs, changed arguments, gradients), and the largest tensor of it.
+    held: int = 0
+    largest: int = 0
     #: Why the reference was not followed.
     why: str = ""
 
@@ -116,7 +133,8 @@ def estimate(call: Call, options: CaseOptions, *, quick: bool = True, limit: flo
         if not isinstance(case.reference, Reference):
             return _from_shapes(call, options, "there is no reference")
         seed = _seed(call, options)
-        return _from_peaks(fake_run(case, seed, find_inputs(call.api), ordinary, time.perf_counter() + limit), options)
+        peaks = fake_run(case, seed, find_inputs(call.api), ordinary, time.perf_counter() + limit)
+        return _from_peaks(peaks, call, options)
     except Exception as exc:  # rules raise anything, for calls that will fail and for want of values
         return _from_shapes(call, options, f"{type(exc).__name__}: {str(exc)[:200]}")
 
@@ -132,29 +150,56 @@ def _case(call: Call, options: CaseOptions) -> PreparedCase:
 
 def _from_shapes(call: Call, options: CaseOptions, why: str) -> Estimate:
     size = guess_device_bytes(call, backward=options.test_backward)
-    return Estimate(Way.SHAPES, size, _torch_side(size, options), why=why)
+    torch_size = size * (COMPARED_THERE if options.gpu_mode else 1)
+    held, largest = guess_held_bytes(call)
+    return Estimate(
+        Way.SHAPES,
+        _paddle_side(size, options),
+        _torch_side(torch_size, options),
+        held=held,
+        largest=largest,
+        why=why,
+    )
 
 
-def _from_peaks(peaks: Peaks, options: CaseOptions) -> Estimate:
+def _from_peaks(peaks: Peaks, call: Call, options: CaseOptions) -> Estimate:
     arguments = peaks.inputs + peaks.copies
+    # Copies of 16 bits of what autocast finds in 32, which its cache keeps until the end of the forward run.
+    casts = (peaks.inputs + peaks.outputs_dense) // 2 if options.amp else 0
     gradient_views = 0 if peaks.only_views else max(0, peaks.gradients_dense - peaks.gradients_own)
     forward = peaks.forward + peaks.outputs_expanded
     backward = peaks.backward + peaks.outputs_expanded + gradient_views + peaks.cotangents if peaks.backward else 0
+    computing = arguments + max(peaks.forward, peaks.backward) + casts
+    reference = max(computing, _comparison(peaks, call)) if options.gpu_mode else computing
     return Estimate(
         way=Way.OPERATOR,
-        paddle=arguments + max(forward, backward) + peaks.largest,
-        torch=_torch_side(arguments + max(peaks.forward, peaks.backward), options),
+        paddle=_paddle_side(arguments + max(forward, backward) + peaks.largest + casts, options),
+        torch=_torch_side(reference, options),
         inputs=peaks.inputs,
         outputs=peaks.outputs_dense,
         cotangents=peaks.cotangents,
         gradients=peaks.gradients_dense,
         forward_extra=peaks.forward,
         backward_extra=peaks.backward,
+        # Paddle defines gradients where Torch sees that the result does not depend on the input.
+        held=peaks.outputs_dense + peaks.copies + (peaks.inputs if peaks.backward else 0),
+        largest=peaks.largest,
     )
 
 
+def _paddle_side(size: int, options: CaseOptions) -> int:
+    return 0 if options.test_cpu else size
+
+
 def _torch_side(size: int, options: CaseOptions) -> int:
-    return 0 if options.mode is Mode.PADDLE_ONLY else size
+    return size if options.mode.computes_in_torch else 0
+
+
+def _comparison(peaks: Peaks, call: Call) -> int:
+    """Both sides' results, and what comparing the largest of them takes (see the module)."""
+    narrow = any(spec.nbytes < 4 * max(1, math.prod(spec.shape)) for spec in call.tensors())
+    largest = peaks.largest * (2 if narrow else 1)
+    return 2 * (peaks.outputs_dense + peaks.gradients_dense) + _COMPARED * largest
 
 
 class CaseEstimator:
@@ -171,8 +216,14 @@ class CaseEstimator:
 
     def __call__(self, config: str) -> tuple[int, str]:
         """Bytes, and how they were found."""
-        found = estimate(parse_call(config), self.options)
+        call, mode = parse_call(config), self.options.mode
+        found = estimate(call, self.options)
         size = found.device_bytes(torch_on_device=self.torch_on_device, caches_kept=self.caches_kept)
+        if mode.pairs:
+            second = second_device_bytes(
+                call, found.held, found.largest, runs=mode.runs, torch_there=self.torch_on_device
+            )
+            size = max(size, second)
         return size, found.way.value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ import paddle
 import torch
 
 from .adapters.registry import find_adapter
+from .amp import Watch, paddle_amp
 from .callables import paddle_function
 from .dtypes import CARRIER, paddle_value, torch_dtype
 from .gauges import gauge_cotangent
+from .holding import paddle_holder
 from .prepared import PreparedCase
 from .results import SideResult
 from .tensors import leaves, map_leaves, paddle_to_torch, to_paddle
@@ -32,6 +34,7 @@ class PaddleCall:
         self.inputs: dict[str, paddle.Tensor] = {}
         self.outputs: Any = None
         self.changed: dict[str, Any] = {}
+        self.watch = Watch()
 
     def forward(self) -> None:
         """Make the arguments and call.
@@ -45,9 +48,18 @@ class PaddleCall:
         values = {name: convert_named(name, value, self._argument) for name, value in case.values.items()}
         adapter = find_adapter(case.api)
         args, kwargs = case.binding.split(adapter.arguments(values))
-        function = paddle_function(case.api)
-        self.outputs = adapter.results(function(*args, **kwargs))
-        self.changed = {name: values[name] for name in case.mutates if name in values}
+        with paddle_amp(case.options, self.watch):
+            found = self.call(args, kwargs)
+        self.outputs = adapter.results(found)
+        self.keep_changed(values)
+
+    def call(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What the API returns for these arguments."""
+        return paddle_function(self.case.api)(*args, **kwargs)
+
+    def keep_changed(self, values: Mapping[str, Any]) -> None:
+        """Keep those of the arguments that the call changes."""
+        self.changed = {name: values[name] for name in self.case.mutates if name in values}
 
     def _argument(self, name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
@@ -79,8 +91,8 @@ class PaddleCall:
             fed.append(cotangent(self.case, index, shape, dtype) if shape is not None and dtype else None)
         return tuple(fed)
 
-    def gradients(self, cotangents: Sequence[torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        """Gradients of the inputs for these output gradients; inputs that get none are left out.
+    def gradients(self, cotangents: Sequence[torch.Tensor | None]) -> dict[str, Any]:
+        """Gradients of the inputs for these output gradients, held as results are; inputs that get none are left out.
 
         Raises:
             Exception: whatever Paddle raises in its backward run.
@@ -92,21 +104,31 @@ class PaddleCall:
         ]
         if not chosen or not self.inputs:
             return {}
+        self.case.record.paddle_fed(cotangents)
         found = paddle.grad(
             [value for value, _ in chosen],
             list(self.inputs.values()),
             grad_outputs=[grad for _, grad in chosen],
             allow_unused=True,
         )
-        return {name: paddle_to_torch(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+        hold = paddle_holder(self.case)
+        gradients = {name: hold(grad) for name, grad in zip(self.inputs, found) if grad is not None}
+        self.case.record.paddle_gradients(gradients)
+        return gradients
 
     def _fed(self, index: int, value: paddle.Tensor, weight: torch.Tensor) -> paddle.Tensor:
         gauge = self.case.gauges.get(index)
-        return _from_torch(gauge_cotangent(gauge, paddle_to_torch(value), weight) if gauge else weight)
+        fed = _from_torch(gauge_cotangent(gauge, paddle_to_torch(value), weight) if gauge else weight)
+        # Under mixed precision the side that the weight was made for may have an output of another dtype.
+        return fed.astype(value.dtype) if self.case.options.amp and fed.dtype != value.dtype else fed
 
     def result(self) -> SideResult:
-        """The results as Torch tensors on the host."""
-        return SideResult(map_leaves(self.outputs, _to_torch), map_leaves(self.changed, _to_torch))
+        """The results where they stay until they are compared: Torch tensors, or see :mod:`.holding`."""
+        hold = paddle_holder(self.case)
+        outputs, changed = map_leaves(self.outputs, hold), map_leaves(self.changed, hold)
+        result = SideResult(outputs, changed, computed_in=self.watch.lowered)
+        self.case.record.paddle(result)
+        return result
 
 
 def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:
@@ -117,7 +139,3 @@ def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:
         # Every float8 value is a float32 value too, so the cast changes nothing.
         return paddle.to_tensor(tensor.float().numpy()).cast(name)
     return paddle.to_tensor(tensor.numpy())
-
-
-def _to_torch(value: Any) -> Any:
-    return paddle_to_torch(value) if isinstance(value, paddle.Tensor) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -14,10 +14,12 @@ from ..config import Call, print_call
 from ..process.messages import CaseOptions
 from .binding import Binding, bind
 from .callables import paddle_signature
-from .compare.registry import Comparator, find_comparator
+from .compare.registry import ELEMENTWISE, Comparator, find_comparator
+from .generators import generator
 from .inputs.makers import ordinary
 from .inputs.registry import CallValues, Draw, Maker, find_inputs
 from .names import is_inplace
+from .record import Record
 from .reference.registry import NoReference, Reference, find_reference
 
 
@@ -32,6 +34,7 @@ class PreparedCase:
     binding: Binding
     values: Mapping[str, Any]
     seed: tuple[int, ...]
+    record: Record = field(default_factory=Record)
 
     @property
     def api(self) -> str:
@@ -70,9 +73,14 @@ class PreparedCase:
         """Names of arguments that take no gradient."""
         return self.reference.constant if isinstance(self.reference, Reference) else ()
 
+    @property
+    def landing(self) -> str:
+        """Torch's name of the device that results are compared on. Only the plain comparison is made for any."""
+        return self.options.torch_device if self.options.gpu_mode and self.comparator is ELEMENTWISE else "cpu"
+
     def rng(self, stream: int) -> np.random.Generator:
         """A generator that depends on the config, the seed and ``stream`` only."""
-        return np.random.Generator(np.random.PCG64([*self.seed, 1 << 20, stream]))
+        return generator(self.options, [*self.seed, 1 << 20, stream])
 
 
 def prepare(call: Call, options: CaseOptions) -> PreparedCase:
@@ -88,8 +96,11 @@ def prepare(call: Call, options: CaseOptions) -> PreparedCase:
         # Paddle may take what the rule's author did not know of.
         binding = bind(call, paddle_signature(call.api))
     seed = _seed(call, options)
-    default: Maker = _Cached(options.seed) if options.cache_inputs else ordinary
-    values = CallValues(call.api, binding.arguments, find_inputs(call.api), default, seed).all_values()
+    default: Maker = _Cached(options) if options.cache_inputs else ordinary
+    made = CallValues(
+        call.api, binding.arguments, find_inputs(call.api), default, seed, lambda words: generator(options, words)
+    )
+    values = made.all_values()
     return PreparedCase(call, options, found, find_comparator(call.api), binding, values, seed)
 
 
@@ -104,12 +115,14 @@ class _Cached:
     They then depend on the seed alone, not on the config, so that they are the same in every process.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, options: CaseOptions) -> None:
+        self.options = options
 
     def __call__(self, draw: Draw) -> Any:
         place = tuple(p if isinstance(p, int) else 0 for p in draw.path)
-        return _cached_values(self.seed, draw.dtype, draw.shape, (len(place), *place, *_letters(draw.path[0]))).copy()
+        return _cached_values(
+            self.options, draw.dtype, draw.shape, (len(place), *place, *_letters(draw.path[0]))
+        ).copy()
 
 
 def _letters(name: Any) -> tuple[int, ...]:
@@ -117,9 +130,9 @@ def _letters(name: Any) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=256)
-def _cached_values(seed: int, dtype: str, shape: tuple[int, ...], place: tuple[int, ...]) -> Any:
+def _cached_values(options: CaseOptions, dtype: str, shape: tuple[int, ...], place: tuple[int, ...]) -> Any:
     from ..config import TensorSpec
 
-    rng = np.random.Generator(np.random.PCG64([seed, *place]))
+    rng = generator(options, [options.seed, *place])
     holder = CallValues("", {}, {}, ordinary, ())
     return np.asarray(ordinary(Draw(holder, TensorSpec(shape, dtype), ("x",), rng)))

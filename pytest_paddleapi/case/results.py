@@ -15,7 +15,10 @@ _LONGEST = 4000
 
 @dataclass
 class SideResult:
-    """One framework's results as Torch tensors on the host, in the structure that was returned."""
+    """One framework's results in the structure that was returned.
+
+    They are Torch tensors on the host; in the dual modes, until they are compared, what :mod:`.holding` makes of them.
+    """
 
     outputs: Any
     changed: dict[str, Any] = field(default_factory=dict)
@@ -23,6 +26,8 @@ class SideResult:
     #: By flattened output, then changed arguments: the gradient that was fed in, None where there is none.
     cotangents: tuple[torch.Tensor | None, ...] = ()
     notes: list[str] = field(default_factory=list)
+    #: What automatic mixed precision lowered a part of it to; None where it did not.
+    computed_in: torch.dtype | None = None
     #: The call worked, its backward run raised this.
     backward_error: BaseException | None = None
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
+import msgspec
 import paddle
 import torch
 
@@ -12,17 +14,27 @@ from ..config import ConfigSyntaxError, parse_call
 from ..process import fatal
 from ..process.messages import CaseOptions, CaseResult, Mode, RunCase, Stage, Verdict
 from ..process.wire import unpack_call
+from .dump import Dump
+from .holding import give_back_cache
 from .inputs.registry import InputError
 from .modes.accuracy import run_accuracy
+from .modes.accuracy_stable import run_accuracy_stable
 from .modes.base import Judgement, ModeRunner
+from .modes.custom_device import run_custom_device
 from .modes.golden import open_golden, run_golden
 from .modes.paddle_only import run_paddle_only
+from .modes.static_graph import run_paddle_cinn
 from .prepared import prepare
 from .results import error_text
 
 _MODES: dict[Mode, ModeRunner] = {
     Mode.ACCURACY: run_accuracy,
+    Mode.ACCURACY_STABLE: run_accuracy_stable,
+    Mode.ACCURACY_DUAL_GPU: run_accuracy,
+    Mode.ACCURACY_STABLE_DUAL_GPU: run_accuracy_stable,
     Mode.PADDLE_ONLY: run_paddle_only,
+    Mode.PADDLE_CINN: run_paddle_cinn,
+    Mode.PADDLE_CUSTOM_DEVICE: run_custom_device,
     Mode.CUSTOM_DEVICE_VS_GPU: run_golden,
 }
 
@@ -34,7 +46,7 @@ _WARM_UP = (
 )
 
 
-def _restore() -> None:
+def _restore(options: CaseOptions) -> None:
     """Undo what a case may have changed for those that come after it in this process."""
     if not paddle.in_dynamic_mode():
         paddle.disable_static()
@@ -43,9 +55,7 @@ def _restore() -> None:
     if paddle.get_default_dtype() != "float32":
         paddle.set_default_dtype("float32")
     torch.set_grad_enabled(True)
-    if torch.cuda.is_initialized():
-        # What Torch keeps for itself is missing to Paddle, and to the neighbours on the device.
-        torch.cuda.empty_cache()
+    give_back_cache(options)
 
 
 def _prepare_device(options: CaseOptions) -> None:
@@ -55,8 +65,15 @@ def _prepare_device(options: CaseOptions) -> None:
     Raises:
         Exception: whatever a framework says of a device that it cannot use.
     """
+    if options.second_device:
+        # Prepared first: the last one that is set is the one that Paddle computes on.
+        paddle.set_device(options.second_device)
+        paddle.ones([1]).numpy()
+    if options.second_torch_device != "cpu":
+        torch.ones(1, device=options.second_torch_device).cpu()
+    # Also the CPU: Paddle's own choice would be an accelerator, where there is one.
+    paddle.set_device(options.device)
     if options.device != "cpu":
-        paddle.set_device(options.device)
         paddle.ones([1]).numpy()
     if options.torch_device != "cpu":
         torch.set_default_device(options.torch_device)
@@ -100,11 +117,18 @@ class CaseRunner:
         for config in _WARM_UP:
             runner.run(RunCase(0, config), lambda stage: None)
 
+    def synchronize(self) -> None:
+        """Wait until the devices have done all that was asked of them; raises what went wrong there."""
+        if self.options.device != "cpu":
+            paddle.device.synchronize(self.options.device)
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+
     def run(self, request: RunCase, enter: Callable[[Stage], None]) -> CaseResult:
         """The result of one case; faults of the case are verdicts, never exceptions."""
         start = time.perf_counter()
         judgement = self._judge(request, enter)
-        _restore()
+        _restore(self.options)
         return CaseResult(
             token=request.token,
             verdict=judgement.verdict,
@@ -129,4 +153,12 @@ class CaseRunner:
             memory = fatal.classify(f"{type(exc).__name__}: {exc}", Stage.INPUTS)
             verdict = memory.verdict if memory else Verdict.CONFIG_INPUT
             return Judgement(verdict, f"the inputs could not be made: {text}")
-        return self.mode(case, enter)
+        if not self.options.dump:
+            return self.mode(case, enter)
+        with Dump(self.options.dump, call, self.options) as dump:
+            dump.inputs(case.values)
+            judgement = self.mode(replace(case, record=dump), enter)
+        if not dump.trouble:
+            return judgement
+        notes = (*judgement.measured.notes, f"the dump is not complete: {dump.trouble}")
+        return replace(judgement, measured=msgspec.structs.replace(judgement.measured, notes=notes))

@@ -59,6 +59,44 @@ def paddle_to_torch(tensor: paddle.Tensor) -> torch.Tensor:
     return torch.from_numpy(array.copy() if min(array.strides, default=0) < 0 else array)
 
 
+#: Dtypes that both frameworks exchange without a copy on the host (DLPack has them all).
+_EXCHANGED = frozenset(
+    {
+        paddle.float16,
+        paddle.bfloat16,
+        paddle.float32,
+        paddle.float64,
+        paddle.complex64,
+        paddle.complex128,
+        paddle.uint8,
+        paddle.int8,
+        paddle.int16,
+        paddle.int32,
+        paddle.int64,
+    }
+)
+
+
+def land(tensor: paddle.Tensor, device: str) -> torch.Tensor:
+    """The values of a Paddle tensor as a Torch tensor on ``device`` (Torch's name), and nobody else's memory.
+
+    Where the tensor is on that device already, its values do not pass through the host.
+    """
+    if device == "cpu" or not _shares(tensor, device):
+        return paddle_to_torch(tensor).to(device)
+    # Torch's stream must not run ahead of Paddle's.
+    paddle.device.synchronize()
+    return torch.from_dlpack(tensor.detach().contiguous()).clone()
+
+
+def _shares(tensor: paddle.Tensor, device: str) -> bool:
+    dense = not (tensor.is_selected_rows() or tensor.is_sparse())
+    if not dense or tensor.dtype not in _EXCHANGED or not tensor.place.is_gpu_place():
+        return False
+    # Each framework counts the visible devices, in one order.
+    return torch.device(device) == torch.device("cuda", tensor.place.gpu_device_id())
+
+
 def map_leaves(value: Any, convert: Callable[[Any], Any]) -> Any:
     """The same structure with ``convert`` applied to everything that is no container."""
     if isinstance(value, list):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from .amp import Watch, torch_amp
 from .dtypes import LOW_PRECISION, torch_value
 from .gauges import gauge_cotangent
+from .holding import torch_holder
 from .inputs.makers import ordinary
 from .inputs.registry import CallValues, Draw
 from .prepared import PreparedCase
@@ -29,6 +32,12 @@ def run_torch(case: PreparedCase, reference: Reference, *, backward: bool) -> Si
         Exception: whatever Torch raises for the call.
     """
     _seed(case.seed[1] % (1 << 63))
+    result = _run_at_a_dtype(case, reference, backward)
+    case.record.reference(result)
+    return result
+
+
+def _run_at_a_dtype(case: PreparedCase, reference: Reference, backward: bool) -> SideResult:
     try:
         return _run(case, reference, backward, upcast=False)
     except (RuntimeError, NotImplementedError) as exc:
@@ -68,7 +77,10 @@ def _run(case: PreparedCase, reference: Reference, backward: bool, *, upcast: bo
     values = {name: convert_named(name, value, prepare) for name, value in case.values.items()}
     args, kwargs = case.binding.split(values)
     with torch.set_grad_enabled(backward):
-        outputs = reference.rule(*args, **kwargs)
+        # A reference in higher precision is to stay there.
+        watch = Watch()
+        with torch_amp(case.options, watch) if not upcast else contextlib.nullcontext():
+            outputs = reference.rule(*args, **kwargs)
         changed = {name: values[name] for name in case.mutates if name in values}
         if is_derived_inplace(case.api, reference):
             # The plain rule made a new tensor. In Paddle the argument becomes it, with its dtype:
@@ -78,11 +90,12 @@ def _run(case: PreparedCase, reference: Reference, backward: bool, *, upcast: bo
                 changed = {name: outputs}
         if upcast:
             outputs, changed = map_leaves(outputs, _rounder(case)), map_leaves(changed, _rounder(case))
-    result = SideResult(outputs, changed)
+    result = SideResult(outputs, changed, computed_in=watch.lowered)
     if backward and leaf_tensors:
         _differentiate(case, result, leaf_tensors)
-    result.outputs = map_leaves(result.outputs, _on_host)
-    result.changed = map_leaves(result.changed, _on_host)
+    hold = torch_holder(case)
+    result.outputs = map_leaves(result.outputs, hold)
+    result.changed = map_leaves(result.changed, hold)
     return result
 
 
@@ -100,7 +113,10 @@ def convert_named(name: str, value: Any, convert: Callable[[str, Any], Any]) -> 
 def _rounder(case: PreparedCase) -> Any:
     """Casts float32 results back to the inputs' half precision."""
     found = {t.dtype for t in case.call.tensors()}
-    low = next(getattr(torch, n) for n in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2") if n in found)
+    names = [name for name in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2") if name in found]
+    if not names:  # it was mixed precision that wanted the missing kernel
+        return lambda value: value
+    low = getattr(torch, names[0])
 
     def convert(value: Any) -> Any:
         return value.to(low) if isinstance(value, torch.Tensor) and value.dtype == torch.float32 else value
@@ -151,17 +167,5 @@ def _differentiate(case: PreparedCase, result: SideResult, inputs: dict[str, tor
         result.backward_error = exc
         result.notes.append(f"gradients not compared: Torch cannot differentiate this ({first_line(error_text(exc))})")
         return
-    result.gradients = {
-        name: _on_host(grad.to_dense() if grad.layout is not torch.strided else grad)
-        for name, grad in zip(inputs, found)
-        if grad is not None
-    }
-
-
-def _on_host(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach()
-    if value.layout is not torch.strided:
-        value = value.to_dense()
-    return value.resolve_conj().resolve_neg().cpu()
+    hold = torch_holder(case)
+    result.gradients = {name: hold(grad) for name, grad in zip(inputs, found) if grad is not None}

@@ -21,6 +21,11 @@ __all__ = ["COMMANDS", "Command", "CommandUsageError", "main"]
 #: Name of each command, which is also that of its module, and its line in the help.
 COMMANDS = {
     "ledger": "who holds what on this host's devices; pause and resume sessions",
+    "report": "write one offline HTML file of a folder of results; compare with an earlier one",
+    "mutate": "write variants of configs: empty tensors, large tensors, other dtypes",
+    "repro": "write a stand-alone script for one case, which needs Paddle, Torch and NumPy only",
+    "shrink": "reduce a failing config to a small one that fails in the same way",
+    "merge": "one folder of results, or one JUnit file, of those of several shards",
     "results": "what came of the cases: list, filter and export a folder of results",
 }
 

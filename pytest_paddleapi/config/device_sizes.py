@@ -33,6 +33,9 @@ WITH_GRADIENTS = DeviceFactors(inputs=3, results=4, buffers=2)
 #: Inputs and a copy in another form; results and a temporary.
 FORWARD_ONLY = DeviceFactors(inputs=2, results=2, buffers=1)
 
+#: Where results are compared on Torch's device, its side takes so many times the guess for one.
+COMPARED_THERE = 2
+
 
 def guess_device_bytes(call: Call, *, backward: bool) -> int:
     """Bytes of device memory that Paddle may hold at once, guessed from shapes. Defined for every call."""
@@ -40,6 +43,12 @@ def guess_device_bytes(call: Call, *, backward: bool) -> int:
     differentiable = any(spec.dtype in FLOATING or spec.dtype in COMPLEX for spec in call.tensors())
     factors = WITH_GRADIENTS if backward and differentiable else FORWARD_ONLY
     return min(MOST, factors.inputs * total + factors.results * results + factors.buffers * buffers)
+
+
+def guess_held_bytes(call: Call) -> tuple[int, int]:
+    """Bytes of what one run leaves (results, and gradients or changed arguments), and of the largest tensor of that."""
+    total, results, _ = _sizes(call)
+    return min(MOST, total + results), min(MOST, max([results, *(spec.nbytes for spec in call.tensors())]))
 
 
 #: A case whose guess times this is under :data:`SMALL` is small beyond doubt. The guess knows the shape of the result

@@ -38,13 +38,17 @@ class Factors:
 WITH_GRADIENTS = Factors(inputs=5, results=8, buffers=2, comparison=8)
 #: Integer and boolean results are nearly always equal, which is seen without taking differences.
 FORWARD_ONLY = Factors(inputs=3, results=4, buffers=1, comparison=2)
+#: What each further run of both frameworks adds, whose results are kept beside those of the first: the inputs that it
+#: starts from and both gradients; both results and what was fed into them. Its working memory is that of the first.
+RUN_WITH_GRADIENTS = Factors(inputs=3, results=3, buffers=0, comparison=0)
+RUN_FORWARD_ONLY = Factors(inputs=1, results=2, buffers=0, comparison=0)
 
 
-def estimate_host_bytes(call: Call) -> int:
+def estimate_host_bytes(call: Call, *, runs: int = 1) -> int:
     """Bytes of host memory that the case may hold at once, beyond what the frameworks themselves take.
 
-    A guess from shapes, rather too high than too low. Defined for every call of the language; for calls that fit on no
-    machine it is some number above 2**80.
+    ``runs`` is how often each framework runs the call before anything is compared. A guess from shapes, rather too high
+    than too low. Defined for every call of the language; for those that fit on no machine it is a number above 2**80.
     """
     arguments = Arguments(call)
     inputs = [spec_bytes(spec) for spec in arguments.tensors]
@@ -52,9 +56,10 @@ def estimate_host_bytes(call: Call) -> int:
     results, buffers = result_sizes(call.api, arguments, default=total)
     differentiable = any(spec.dtype in FLOATING or spec.dtype in COMPLEX for spec in arguments.tensors)
     factors = WITH_GRADIENTS if differentiable else FORWARD_ONLY
+    more = RUN_WITH_GRADIENTS if differentiable else RUN_FORWARD_ONLY
     return (
-        factors.inputs * total
-        + factors.results * results
+        (factors.inputs + (runs - 1) * more.inputs) * total
+        + (factors.results + (runs - 1) * more.results) * results
         + factors.buffers * buffers
         + factors.comparison * max([results, *inputs])
     )

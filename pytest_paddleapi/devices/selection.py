@@ -150,7 +150,7 @@ def plan_devices(
     _check_positive(_NUM_GPUS, options.num_gpus, there)
     _check_positive(_WORKERS, options.workers_per_gpu, there)
     chosen = _chosen(devices, options, there)
-    groups = _pairs(chosen, options, there) if options.pairs else tuple((device,) for device in chosen)
+    groups = _pairs(chosen, devices, options, there) if options.pairs else tuple((device,) for device in chosen)
     return DevicePlan(kind, chosen, groups, _workers(len(groups), options))
 
 
@@ -195,8 +195,12 @@ def _with_ids(devices: Sequence[Device], ids: Sequence[int], there: str) -> tupl
     return tuple(by_index[number] for number in ids)
 
 
-def _pairs(chosen: Sequence[Device], options: DeviceOptions, there: str) -> tuple[tuple[Device, ...], ...]:
+def _pairs(
+    chosen: Sequence[Device], devices: Sequence[Device], options: DeviceOptions, there: str
+) -> tuple[tuple[Device, ...], ...]:
     option = _GPU_IDS if options.num_gpus is None else _NUM_GPUS
+    if len(devices) == 1:
+        raise DeviceOptionError(_DEVICE, f"this mode takes devices in pairs, and there is only one ({there})")
     if len(chosen) % 2:
         raise DeviceOptionError(
             option,

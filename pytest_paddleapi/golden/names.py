@@ -24,6 +24,7 @@ MARK = f"{_FOLDER}/store.json"
 #: its results are compared. Any other one does, so that a new option is on the safe side.
 _NOT_DECIDING = frozenset(
     {"mode", "seed", "tolerance", "record_tolerance", "threads", "device", "torch_device", "golden"}
+    | {"second_device", "second_torch_device", "dump", "sanitize"}
 )
 
 

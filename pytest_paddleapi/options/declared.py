@@ -7,6 +7,8 @@ import pytest
 from .golden import add_golden_options
 from .model import DEFAULT_TIMEOUT
 from .modes import add_mode_options
+from .running import add_running_options
+from .sanitizer import add_sanitizer_options
 
 __all__ = ["add_options"]
 
@@ -15,7 +17,9 @@ def add_options(parser: pytest.Parser) -> None:
     """Register every option; called by pytest."""
     add_mode_options(parser)
     add_golden_options(parser)
+    add_running_options(parser)
     group = parser.getgroup("paddleapi", "Paddle API cases")
+    add_sanitizer_options(group)
     add = group.addoption
     add(
         "--paddleapi-configs",
@@ -91,6 +95,32 @@ def add_options(parser: pytest.Parser) -> None:
         "also those without one.",
     )
     add(
+        "--paddleapi-report",
+        metavar="FILE",
+        help="Write what came of the cases to one HTML file at the end, also after Ctrl-C (docs/report.md).",
+    )
+    add(
+        "--paddleapi-dump",
+        metavar="DIR",
+        help="Keep inputs, outputs, gradients and the environment of the only case there, as .npy files and an index.",
+    )
+    add(
+        "--paddleapi-shrink",
+        action="store_true",
+        help="At the end of the run, reduce what failed to small configs that fail alike (5 minutes at most).",
+    )
+    add(
+        "--paddleapi-shard",
+        metavar="K/N",
+        help="Run only the K-th of N shards of the cases, such as 2/8; each case is in exactly one (docs/sharding.md).",
+    )
+    add(
+        "--paddleapi-shard-costs",
+        metavar="DIR",
+        help="Balance the shards by the times in this folder of results, which all shards must have alike; or by "
+        "'sizes', those of the configs' tensors (default: shards of like numbers of cases, by hash).",
+    )
+    add(
         "--paddleapi-threads",
         type=int,
         default=None,
@@ -136,6 +166,14 @@ def add_options(parser: pytest.Parser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="Change a number of admission or of slots, such as reserve_bytes=1GiB; repeatable (docs/numbers.md).",
+    )
+    add(
+        "--paddleapi-progress",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="Say how far the run is: first after S seconds and 100 cases or after 5 S, then for each 100 cases, S to "
+        "30 S apart (default: 60; 0: never).",
     )
     add(
         "--paddleapi-stall-timeout",

@@ -8,8 +8,10 @@ from pathlib import Path
 from ..devices.selection import DeviceOptions
 from ..numbers import Numbers
 from ..process.messages import CaseOptions, Mode
+from ..process.sanitizer import Sanitizer
 from ..results.baseline import Baseline
 from ..results.verdicts import Verdict
+from ..sharding import Shard
 
 __all__ = ["DEFAULT_TIMEOUT", "RunOptions"]
 
@@ -30,15 +32,23 @@ class RunOptions:
     ledger: Path | None = None
     pressure_timeout: float = 600.0
     stall_timeout: float | None = None
+    progress: float = 60.0
     baseline_file: Path | None = None
     baseline: Baseline | None = None
     update_baseline: bool = False
     results: Path | None = None
     resume: bool = False
     retest: tuple[Verdict, ...] = ()
+    report: Path | None = None
+    dump: Path | None = None
+    shrink: bool = False
+    shard: Shard | None = None
+    #: A folder of results, :data:`~..sharding.BY_SIZE`, or nothing.
+    shard_costs: str | Path | None = None
     device: str = "auto"
     devices: DeviceOptions = field(default_factory=DeviceOptions)
     numbers: Numbers = field(default_factory=Numbers)
+    sanitizer: Sanitizer | None = None
 
     @property
     def mode(self) -> Mode:

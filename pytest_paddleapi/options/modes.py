@@ -22,7 +22,19 @@ class ModeInfo(NamedTuple):
 
 MODES: dict[Mode, ModeInfo] = {
     Mode.ACCURACY: ModeInfo("--accuracy", "compare Paddle with the Torch reference: outputs, then gradients"),
+    Mode.ACCURACY_STABLE: ModeInfo(
+        "--accuracy-stable", "as --accuracy, both frameworks twice, and compare each with itself bit by bit"
+    ),
+    Mode.ACCURACY_DUAL_GPU: ModeInfo(
+        "--accuracy-dual-gpu", "as --accuracy, computing on one device and comparing on a second one"
+    ),
+    Mode.ACCURACY_STABLE_DUAL_GPU: ModeInfo(
+        "--accuracy-stable-dual-gpu",
+        "as --accuracy-stable, computing on one device and comparing on a second one",
+    ),
     Mode.PADDLE_ONLY: ModeInfo("--paddle-only", "run Paddle alone: the call and its backward give well-formed results"),
+    Mode.PADDLE_CINN: ModeInfo("--paddle-cinn", "compare eager Paddle with the (compiled) static graph of the call"),
+    Mode.PADDLE_CUSTOM_DEVICE: ModeInfo("--paddle-custom-device", "compare Paddle on a custom device with the CPU"),
     Mode.CUSTOM_DEVICE_VS_GPU: ModeInfo(
         "--custom-device-vs-gpu", "compare Paddle on this machine with Paddle on another one, by stored results"
     ),

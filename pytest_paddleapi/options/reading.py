@@ -13,12 +13,15 @@ from ..numbers import read_numbers
 from ..process.messages import CaseOptions, ToleranceOptions
 from ..results.baseline import Baseline, BaselineError, read_baseline
 from ..results.verdicts import Verdict
+from ..sharding import BY_SIZE, Shard, read_shard
 from ..tolerances import read_tolerances
 from .golden import read_golden
 from .model import RunOptions
 from .modes import one_mode
+from .running import read_running_options
+from .sanitizer import read_sanitizer
 from .sizes import LEAST_SIZE, read_size
-from .workers import threads_per_worker
+from .workers import threads_per_worker, worker_count
 
 __all__ = ["device_options", "is_active", "memory_limit", "read_options"]
 
@@ -42,17 +45,20 @@ def read_options(config: pytest.Config) -> RunOptions:
         raise pytest.UsageError(
             "--paddleapi-config is empty; write one call, such as 'paddle.abs(Tensor([2],\"float32\"))'"
         )
+    case = CaseOptions(
+        mode=mode,
+        seed=option.paddleapi_seed,
+        tolerance=_tolerance(option),
+        record_tolerance=option.paddleapi_record_tolerance,
+        cache_inputs=option.paddleapi_cache_inputs,
+        test_backward=not option.paddleapi_no_backward,
+        threads=option.paddleapi_threads or threads_per_worker(config),
+        dump=str(dump) if (dump := _dump_folder(config)) is not None else "",
+        sanitize=option.paddleapi_sanitizer,
+        golden=read_golden(config, mode),
+    )
     return RunOptions(
-        case=CaseOptions(
-            mode=mode,
-            seed=option.paddleapi_seed,
-            tolerance=_tolerance(option),
-            record_tolerance=option.paddleapi_record_tolerance,
-            cache_inputs=option.paddleapi_cache_inputs,
-            test_backward=not option.paddleapi_no_backward,
-            threads=option.paddleapi_threads or threads_per_worker(config),
-            golden=read_golden(config, mode),
-        ),
+        case=read_running_options(config, case),
         patterns=tuple(option.paddleapi_configs),
         texts=tuple(option.paddleapi_config),
         timeout=option.paddleapi_timeout,
@@ -61,15 +67,22 @@ def read_options(config: pytest.Config) -> RunOptions:
         ledger=Path(option.paddleapi_ledger).expanduser() if option.paddleapi_ledger else None,
         pressure_timeout=option.paddleapi_pressure_timeout,
         stall_timeout=option.paddleapi_stall_timeout,
+        progress=option.paddleapi_progress,
         baseline_file=(file := _baseline_file(config)),
         baseline=_baseline(file, update=option.paddleapi_update_baseline),
         update_baseline=option.paddleapi_update_baseline,
         results=_results_folder(config),
         resume=option.paddleapi_resume,
         retest=_retest(option.paddleapi_retest),
+        report=_report_file(config),
+        dump=dump,
+        shrink=option.paddleapi_shrink,
+        shard=(shard := read_shard(option.paddleapi_shard)),
+        shard_costs=_shard_costs(config, shard),
         device=option.paddleapi_device,
         devices=device_options(config),
         numbers=read_numbers(option.paddleapi_set, read_size),
+        sanitizer=read_sanitizer(option),
     )
 
 
@@ -92,6 +105,7 @@ def device_options(config: pytest.Config) -> DeviceOptions:
         gpu_ids=option.paddleapi_gpu_ids,
         num_gpus=option.paddleapi_num_gpus,
         workers_per_gpu=option.paddleapi_workers_per_gpu,
+        pairs=any(mode.pairs for mode in option.paddleapi_modes),
     )
 
 
@@ -122,6 +136,37 @@ def _results_folder(config: pytest.Config) -> Path | None:
     return config.invocation_params.dir / Path(folder).expanduser()
 
 
+def _report_file(config: pytest.Config) -> Path | None:
+    file = config.option.paddleapi_report
+    if file is None:
+        return None
+    if not file.strip():
+        raise pytest.UsageError("--paddleapi-report is empty: give the name of an HTML file")
+    return config.invocation_params.dir / Path(file).expanduser()
+
+
+def _dump_folder(config: pytest.Config) -> Path | None:
+    folder = config.option.paddleapi_dump
+    if folder is None:
+        return None
+    if not folder.strip():
+        raise pytest.UsageError("--paddleapi-dump is empty: give a folder")
+    if worker_count(config) > 1 or getattr(config.option, "tx", None):
+        raise pytest.UsageError("--paddleapi-dump keeps one case, which needs no workers: leave out -n, or give -n0")
+    return config.invocation_params.dir / Path(folder).expanduser()
+
+
+def _shard_costs(config: pytest.Config, shard: Shard | None) -> str | Path | None:
+    text = config.option.paddleapi_shard_costs
+    if text is None:
+        return None
+    if shard is None:
+        raise pytest.UsageError(f"--paddleapi-shard-costs={text} divides nothing: give --paddleapi-shard=K/N too")
+    if not text.strip():
+        raise pytest.UsageError(f"--paddleapi-shard-costs is empty: give a folder of results, or {BY_SIZE}")
+    return BY_SIZE if text == BY_SIZE else config.invocation_params.dir / Path(text).expanduser()
+
+
 def _retest(text: str | None) -> tuple[Verdict, ...]:
     names = [] if text is None else [name.strip() for name in text.split(",")]
     known = {verdict.value: verdict for verdict in Verdict}
@@ -141,6 +186,7 @@ def _check_numbers(option: Any) -> None:
         ("threads", 1, 4096),
         ("pressure_timeout", 0.0, 1e7),
         ("stall_timeout", 0.0, 1e7),
+        ("progress", 0.0, 1e7),
         ("seed", -(2**63), 2**63 - 1),
     ):
         value = getattr(option, f"paddleapi_{name}")

@@ -7,6 +7,8 @@ import pytest
 from .golden import golden_words
 from .model import DEFAULT_TIMEOUT, RunOptions
 from .modes import MODES
+from .running import running_words
+from .sanitizer import sanitizer_words
 
 __all__ = ["decisive"]
 
@@ -24,8 +26,7 @@ def decisive(config: pytest.Config, options: RunOptions) -> list[str]:
         parts += [f"--paddleapi-atol={tolerance.atol:g}", f"--paddleapi-rtol={tolerance.rtol:g}"]
     if given.paddleapi_tolerances:
         parts.append(f"--paddleapi-tolerances={given.paddleapi_tolerances}")
-    if not case.test_backward:
-        parts.append("--paddleapi-no-backward")
+    parts += running_words(case)
     if case.cache_inputs:
         parts.append("--paddleapi-cache-inputs")
     if options.timeout != DEFAULT_TIMEOUT:
@@ -34,4 +35,4 @@ def decisive(config: pytest.Config, options: RunOptions) -> list[str]:
         parts.append(f"--paddleapi-threads={given.paddleapi_threads}")
     if options.unsupported_fails:
         parts.append("--paddleapi-unsupported=fail")
-    return parts
+    return parts + sanitizer_words(given)

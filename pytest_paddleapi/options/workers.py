@@ -15,10 +15,10 @@ def threads_per_worker(config: pytest.Config) -> int:
 
 
 def worker_count(config: pytest.Config) -> int:
-    """How many workers run in this session; 1 without xdist."""
+    """How many workers run in this session, 1 without xdist; in a worker, how many of them on its host."""
     workerinput = getattr(config, "workerinput", None)
     if workerinput:
-        return int(workerinput["workercount"])
+        return int(workerinput.get("paddleapi_neighbours") or workerinput["workercount"])
     specs = [str(spec) for spec in getattr(config.option, "tx", None) or []]
     # xdist's own spelling of many equal workers: 4*popen
     counts = [spec.partition("*")[0] if "*" in spec else "1" for spec in specs]

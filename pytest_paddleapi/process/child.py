@@ -15,6 +15,7 @@ from typing import NoReturn
 from . import kernel
 from .messages import CaseOptions
 from .progress import Progress
+from .sanitizer_marks import Marks
 from .server import Runner, serve
 
 #: Held back around a fork, so that no handler of the zygote runs in the child.
@@ -28,6 +29,8 @@ def become_case_process(
 ) -> NoReturn:
     """Take over the channel, stdout, stderr, stack file and progress of ``fds``, and serve until the end."""
     try:
+        # Before its place is taken: what is standard output here is the sanitizer's own.
+        marks = Marks(os.dup(1)) if options.sanitize else None
         # Ours wrote to the launcher's stderr, and a reset beneath it would leave it off for good.
         faulthandler.disable()
         for number in (signal.SIGCHLD, *_DEADLY):
@@ -42,7 +45,7 @@ def become_case_process(
         # A hung call may hold the GIL for ever: these handlers are C and need none.
         faulthandler.enable(stacks, all_threads=True)
         faulthandler.register(signal.SIGUSR1, stacks, all_threads=True, chain=False)
-        serve(socket.socket(fileno=channel_fd), Progress(progress), make_runner, options)
+        serve(socket.socket(fileno=channel_fd), Progress(progress), make_runner, options, marks)
     except BaseException:  # noqa: BLE001 - nothing may run on in the code that called
         traceback.print_exc()
         sys.stderr.flush()

@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from ..config import Call, ConfigSyntaxError, parse_call
-from ..config.device_sizes import guess_device_bytes, is_surely_small
+from ..config.device_sizes import COMPARED_THERE, guess_device_bytes, guess_held_bytes, is_surely_small
+from ..config.second_device import second_device_bytes
 from .errors import ChannelError
 from .estimator_messages import EstimateConfigs, Estimated, EstimatorOptions, FromEstimator, PrepareEstimator
 from .framing import Channel, channel_pair
-from .messages import Mode
 from .output import OutputFile
 
 _CHILD = "pytest_paddleapi.process.estimator_child"
@@ -145,8 +145,14 @@ class Estimator:
     def _guess(self, call: Call) -> int:
         case = self.options.case
         size = guess_device_bytes(call, backward=case.test_backward)
-        both = self.options.torch_on_device and self.options.caches_kept and case.mode is not Mode.PADDLE_ONLY
-        return 2 * size if both else size
+        if self.options.torch_on_device and self.options.caches_kept and case.mode.computes_in_torch:
+            # Paddle's side, and Torch's, with the comparison where that is made there.
+            size = (1 + (COMPARED_THERE if case.gpu_mode else 1)) * size
+        if not case.mode.pairs:
+            return size
+        held, largest = guess_held_bytes(call)
+        there = self.options.torch_on_device
+        return max(size, second_device_bytes(call, held, largest, runs=case.mode.runs, torch_there=there))
 
     def _fall_back(self, config: str) -> None:
         self._settle(config, self._guess(parse_call(config)), "shapes")

@@ -57,7 +57,7 @@ _DTYPE_WORDS = r"(?:data ?types?|dtypes?|float16|bfloat16|float8\w*|int8|int16|c
 _UNSUPPORTED = re.compile(
     r"kernel[^\n]{0,200} is not registered"
     r"|no kernel registered"
-    r"|kernel of \(\w+\) for input tensors is unimplemented"
+    r"|kernel of \(\w+\) for input (?:tensors|value) is unimplemented"
     r"|'paddle\.base\.libpaddle\.eager\.ops[.\w]*' has no attribute"
     rf"|{_DTYPE_WORDS} of input (?:variable )?must be '\w+'"
     r"|(?:unimplemented|not implemented|unsupported|not supported|not support|doesn't support|does not support)"
@@ -189,6 +189,11 @@ def verdict_for_death(stage: Stage, death: Death, *, output: str = "", limited: 
     if death.exit_code == FATAL_EXIT_CODE:
         return _LOST_DEVICE[stage], f"{text}, which means a lost device; its own report did not arrive"
     return verdict, text
+
+
+def lost_device_verdict(stage: Stage) -> Verdict:
+    """The verdict when something fatal for the device happens in ``stage``."""
+    return _LOST_DEVICE[stage]
 
 
 def side_verdict(stage: Stage) -> Verdict:

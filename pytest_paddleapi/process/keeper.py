@@ -2,6 +2,9 @@
 
 Started by the supervisor as ``python -m pytest_paddleapi.process.keeper CHANNEL_FD ALIVE_FD PARENT_PID``; the
 arguments are those of :mod:`.zygote`. It imports no framework, so it cannot hang or crash with one.
+
+A spare may run under another program, such as a sanitizer (:mod:`.wrapping`). That program is then the child, and the
+leader of its process group; it stays when the spare becomes the case process.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from .errors import ChannelClosedError, MalformedFrameError
 from .framing import Channel, channel_pair
 from .loading import receive_load, show_stacks
 from .messages import (
+    CaseDied,
     CaseLaunched,
     CaseNotLaunched,
     FromSpare,
@@ -38,6 +42,7 @@ from .messages import (
     ToLauncher,
 )
 from .parent import CaseParent
+from .wrapping import Wrapping
 
 #: Spares that die one after the other while they wait: something is after them, and no use feeding it.
 _MOST_LOST = 3
@@ -86,6 +91,8 @@ class Keeper(CaseParent):
         self._request = request
         self._spare: _Spare | None = None
         self._wanted: _Launch | None = None
+        #: What the spare and the case process run under, by the id of our child.
+        self._wrappings: dict[int, Wrapping] = {}
         #: The token of the case process that is not ready yet.
         self._preparing: int | None = None
         #: When the next spare is to be started (monotonic seconds), where that is still to come.
@@ -121,7 +128,26 @@ class Keeper(CaseParent):
                 self._start_at = time.monotonic() + message.delay
         elif self._spare is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._spare.pid, message.signal)  # not reaped yet, so the id is still its own
+                os.kill(self.inner(self._spare.pid), message.signal)  # not reaped yet, so the id is still its own
+
+    def inner(self, pid: int) -> int:
+        """The process under the wrapper ``pid``; without one, ``pid`` itself."""
+        wrapping = self._wrappings.get(pid)
+        if wrapping is None:
+            return pid
+        wrapping.look()
+        if wrapping.pid is None or wrapping.status is not None:
+            raise ProcessLookupError(f"no process runs under {pid}")
+        return wrapping.pid
+
+    def died(self, token: int, pid: int, status: int) -> CaseDied:
+        """What to tell of a case process: how it ended itself, where its wrapper lived to see that."""
+        wrapping = self._wrappings.pop(pid, None)
+        if wrapping is None:
+            return super().died(token, pid, status)
+        wrapping.look()
+        wrapping.close()
+        return CaseDied(token, pid, status if wrapping.status is None else wrapping.status, status)
 
     def case_ended(self, token: int) -> None:
         """One that died before it was ready makes room for the next spare too, and none is waited for now."""
@@ -135,6 +161,11 @@ class Keeper(CaseParent):
         if spare is None or spare.pid != pid:
             return
         self._forget(spare)
+        wrapping = self._wrappings.pop(pid, None)
+        if wrapping is not None:
+            wrapping.look()
+            wrapping.close()
+            status = status if wrapping.status is None else wrapping.status
         self._lost += 1
         if self._failed:  # as it had said itself
             return
@@ -185,23 +216,45 @@ class Keeper(CaseParent):
             return
         ours, theirs = channel_pair()
         os.set_inheritable(theirs.fileno(), True)
-        command = program("spare", theirs.fileno(), self.pid)
         try:
-            # Not subprocess: it would wait for its children by itself.
-            pid = os.posix_spawn(command[0], command, os.environ, setsid=True)
+            pid, wrapping = self._spawn(theirs.fileno())
         except OSError as exc:
             ours.close()
             self._failed = True
-            self._tell(LoadFailed(command[0], f"a spare process could not be started: {exc}", False))
+            name = self._request.wrapper[0] if self._request.wrapper else sys.executable
+            self._tell(LoadFailed(name, f"a spare process could not be started: {exc}", False))
             self._refuse(str(exc))
             return
         finally:
             theirs.close()
         self._spare = spare = _Spare(pid, Channel(ours, msgspec.msgpack.Decoder(FromSpare)))
         self.poll.register(spare.channel, select.POLLIN)
-        self._tell(SpareStarted(pid))
+        if wrapping is None:
+            self._tell(SpareStarted(pid))
+        else:
+            self._wrappings[pid] = wrapping
+            self._tell(SpareStarted(pid, wrapped=True), fds=(wrapping.output,))
+            wrapping.passed_on()
         with contextlib.suppress(ChannelClosedError):  # it is dead already, and reaped next
             spare.channel.send(self._request)
+
+    def _spawn(self, channel: int) -> tuple[int, Wrapping | None]:
+        # Not subprocess: it would wait for its children by itself.
+        if not self._request.wrapper:
+            command = program("spare", channel, self.pid)
+            return os.posix_spawn(command[0], command, os.environ, setsid=True), None
+        wrapping = Wrapping(self._request.wrapper, program("spare"), channel)
+        try:
+            pid = os.posix_spawn(
+                wrapping.command[0], wrapping.command, os.environ, setsid=True, file_actions=wrapping.file_actions
+            )
+        except OSError:
+            wrapping.passed_on()
+            wrapping.close()
+            raise
+        finally:
+            wrapping.started()
+        return pid, wrapping
 
     def _hand_over(self) -> None:
         """Send the case to the spare. It is not the spare's until that one has said so: it may just be dying."""
@@ -233,9 +286,9 @@ class Keeper(CaseParent):
         with contextlib.suppress(KeyError):  # done before
             self.poll.unregister(spare.channel)
 
-    def _tell(self, message: msgspec.Struct) -> None:
+    def _tell(self, message: msgspec.Struct, fds: tuple[int, ...] = ()) -> None:
         with contextlib.suppress(ChannelClosedError):  # the worker died; the loop ends next
-            self.channel.send(message)
+            self.channel.send(message, fds=fds)
 
 
 if __name__ == "__main__":

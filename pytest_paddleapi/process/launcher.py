@@ -40,6 +40,7 @@ from .messages import (
     SpareStarted,
 )
 from .output import OutputFile
+from .sanitizer_log import SanitizerLog
 from .stacks import collect_stacks
 
 _PACKAGES = {"paddle": "paddlepaddle (its GPU builds: see the README)"}
@@ -62,6 +63,9 @@ class Launcher(Protocol):
 
     def launch(self, token: int, options: CaseOptions, fds: Sequence[int], deadline: float) -> CaseLaunched:
         """Make a case process that has copies of ``fds``: channel, stdout, stderr, stacks; raises StartError."""
+
+    def take_log(self) -> SanitizerLog | None:
+        """What the sanitizer prints that the last launched process runs under; the caller's from now on."""
 
     def case_is_ready(self, token: int, spare_delay: float) -> None:
         """The case process has prepared its device, so that the next one may be loaded."""
@@ -96,7 +100,9 @@ class _Parent:
     _program: ClassVar[str]
     _name: ClassVar[str]
 
-    def __init__(self, environment: Mapping[str, str], runner: str, modules: Sequence[str]) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], runner: str, modules: Sequence[str], wrapper: Sequence[str] = ()
+    ) -> None:
         ours, theirs = channel_pair()
         self.errors = OutputFile()
         mark = uuid.uuid4().hex
@@ -134,7 +140,7 @@ class _Parent:
         self._deaths: dict[int, CaseDied] = {}
         self._spoilt = False
         with contextlib.suppress(ChannelError):  # it is dead already; whoever waits for it is told why
-            self.channel.send(Load(runner, tuple(modules)))
+            self.channel.send(Load(runner, tuple(modules), tuple(wrapper)))
 
     def fileno(self) -> int:
         """The channel's descriptor."""
@@ -176,6 +182,10 @@ class _Parent:
             raise StartError(f"{self._name} made no case process in time; it hung here:\n{self._stacks()}") from None
         except ChannelError:
             raise StartError(f"{self._name} {self._end_text()}, and made no case process\n{self._tail()}") from None
+
+    def take_log(self) -> SanitizerLog | None:
+        """Nothing, where there is no sanitizer."""
+        return None
 
     def case_is_ready(self, token: int, spare_delay: float) -> None:
         """Nothing, where the next case process comes from a fork."""
@@ -294,15 +304,28 @@ class Zygote(_Parent):
 
 
 class Spares(_Parent):
-    """A process that imports nothing, and keeps a spare that has imported everything and waits."""
+    """A process that imports nothing, and keeps a spare that has imported everything and waits.
+
+    ``wrapper`` is the beginning of the command of a program that each spare is to run under, such as a sanitizer.
+    """
 
     _program = "keeper"
     _name = "the process that keeps the spare"
 
-    def __init__(self, environment: Mapping[str, str], runner: str, modules: Sequence[str]) -> None:
-        super().__init__(environment, runner, modules)
+    def __init__(
+        self, environment: Mapping[str, str], runner: str, modules: Sequence[str], wrapper: Sequence[str] = ()
+    ) -> None:
+        #: What the sanitizer prints under which the spare runs; and the one that became a case process last.
+        self._spare_log: SanitizerLog | None = None
+        self._case_log: SanitizerLog | None = None
+        super().__init__(environment, runner, modules, wrapper)
         #: The spare that loads or waits.
         self._spare_pid: int | None = None
+
+    def take_log(self) -> SanitizerLog | None:
+        """What the sanitizer prints that the last launched process runs under."""
+        log, self._case_log = self._case_log, None
+        return log
 
     def case_is_ready(self, token: int, spare_delay: float) -> None:
         """Let the next spare load behind it, in so many seconds."""
@@ -312,15 +335,34 @@ class Spares(_Parent):
         super()._note(message)
         if isinstance(message, SpareStarted):
             self._spare_pid = message.pid
+            if message.wrapped:
+                self._spare_log = SanitizerLog(self.channel.take_fds(1)[0], self._hear)
         elif isinstance(message, Loaded):
             self.errors.take()  # what it said is of no use now, and there will be many spares
         elif isinstance(message, SpareDied):
             how = Death(message.status)
+            self._let_log_end()
             if message.failed and self.loaded is None:
                 self._failure = StartError(f"the process that imports the frameworks {how}\n{self._tail()}".rstrip())
             elif message.failed:
                 self._failure = StartError(f"one spare process after the other died while it waited; the last {how}")
             self.loaded = self._spare_pid = None
+
+    def close(self) -> int:
+        """As :meth:`_Parent.close`."""
+        code = super().close()
+        self._let_log_end()
+        return code
+
+    def _let_log_end(self) -> None:
+        """What the sanitizer of a dead spare said last may say why it died."""
+        log, self._spare_log = self._spare_log, None
+        if log is not None:
+            log.await_end(_SEND_SECONDS)
+
+    def _hear(self, line: str) -> None:
+        """What a spare prints, or its sanitizer in another form than reports: kept with what the keeper prints."""
+        self.errors.append(f"{line}\n".encode())
 
     def _stacks(self) -> str:
         if self._spare_pid is None:
@@ -329,6 +371,7 @@ class Spares(_Parent):
 
     def _launched(self) -> None:
         self.loaded = self._spare_pid = None
+        self._case_log, self._spare_log = self._spare_log, None
 
 
 def exit_text(code: int) -> str:

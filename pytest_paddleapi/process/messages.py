@@ -49,8 +49,29 @@ class Mode(str, enum.Enum):
     """What a case compares (one per session)."""
 
     ACCURACY = "accuracy"
+    ACCURACY_STABLE = "accuracy-stable"
+    ACCURACY_DUAL_GPU = "accuracy-dual-gpu"
+    ACCURACY_STABLE_DUAL_GPU = "accuracy-stable-dual-gpu"
     PADDLE_ONLY = "paddle-only"
+    PADDLE_CINN = "paddle-cinn"
+    PADDLE_CUSTOM_DEVICE = "paddle-custom-device"
     CUSTOM_DEVICE_VS_GPU = "custom-device-vs-gpu"
+
+    @property
+    def computes_in_torch(self) -> bool:
+        """A reference is computed in Torch, beside Paddle."""
+        alone = (Mode.PADDLE_ONLY, Mode.PADDLE_CINN, Mode.PADDLE_CUSTOM_DEVICE, Mode.CUSTOM_DEVICE_VS_GPU)
+        return self not in alone
+
+    @property
+    def runs(self) -> int:
+        """How often each framework runs a call, with all results kept until the last one is there."""
+        return 2 if self in (Mode.ACCURACY_STABLE, Mode.ACCURACY_STABLE_DUAL_GPU) else 1
+
+    @property
+    def pairs(self) -> bool:
+        """It computes on one device and compares on a second one."""
+        return self in (Mode.ACCURACY_DUAL_GPU, Mode.ACCURACY_STABLE_DUAL_GPU)
 
 
 class Stage(str, enum.Enum):
@@ -102,9 +123,27 @@ class CaseOptions(msgspec.Struct, frozen=True):
     cache_inputs: bool = False
     test_backward: bool = True
     threads: int = 0
+    #: The process runs under a sanitizer: it must say there which case runs.
+    sanitize: bool = False
+    #: ``CINN`` compiles the static graph, ``none`` only builds it; for the mode that has one.
+    static_backend: str = "none"
+    #: Paddle's kernels run on the CPU, whatever ``device`` says.
+    test_cpu: bool = False
+    #: Random numbers are drawn and results compared where Torch computes, and its cache is kept between cases.
+    gpu_mode: bool = False
+    #: Both sides run under automatic mixed precision.
+    amp: bool = False
+    #: What draws the random numbers of inputs: ``numpy``, ``torch`` or ``paddle``.
+    input_backend: str = "numpy"
     #: What Paddle and Torch call the device that the case runs on.
     device: str = "cpu"
     torch_device: str = "cpu"
+    #: For the dual modes, what they call the device that holds results: nothing in Paddle where there is no second
+    #: one, and the CPU in Torch where it knows no such device.
+    second_device: str = ""
+    second_torch_device: str = "cpu"
+    #: Folder that keeps what the case works on ("": none does).
+    dump: str = ""
     golden: Union[GoldenOptions, None] = None
 
 
@@ -175,11 +214,13 @@ class CaseNotReady(msgspec.Struct, frozen=True, tag="not_ready"):
 class Load(msgspec.Struct, frozen=True, tag="load"):
     """Worker to launcher, first of all: import these modules, then the runner.
 
-    ``runner`` is ``package.module:Class``. ``modules`` are imported in their order, before it.
+    ``runner`` is ``package.module:Class``. ``modules`` are imported in their order, before it. ``wrapper`` is the
+    beginning of the command that a spare is started with, where it is to run under another program.
     """
 
     runner: str
     modules: tuple[str, ...]
+    wrapper: tuple[str, ...] = ()
 
 
 class LaunchCase(msgspec.Struct, frozen=True, tag="launch"):
@@ -240,9 +281,14 @@ class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
 
 
 class SpareStarted(msgspec.Struct, frozen=True, tag="spare_started"):
-    """Keeper to worker: this process loads now; Loaded, LoadFailed or SpareDied follows."""
+    """Keeper to worker: this process loads now; Loaded, LoadFailed or SpareDied follows.
+
+    ``wrapped``: it runs under another program, whose process this is; the reading end of that one's output travels
+    beside this message.
+    """
 
     pid: int
+    wrapped: bool = False
 
 
 class SpareDied(msgspec.Struct, frozen=True, tag="spare_died"):
@@ -272,11 +318,16 @@ class CaseNotLaunched(msgspec.Struct, frozen=True, tag="not_launched"):
 
 
 class CaseDied(msgspec.Struct, frozen=True, tag="died"):
-    """Launcher to worker: the process is reaped and its group is gone. ``status`` is as from ``wait``."""
+    """Launcher to worker: the process is reaped and its group is gone. ``status`` is as from ``wait``.
+
+    Where it ran under another program, ``pid`` and ``wrapper_status`` are that one's, and ``status`` is the process's
+    own, or that one's too where nobody could say it any more.
+    """
 
     token: int
     pid: int
     status: int
+    wrapper_status: Union[int, None] = None
 
 
 FromCase = Union[CaseResult, CaseReady, CaseNotReady]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 
 #: Kept of one case's output: its beginning and its end.
 _HEAD, _TAIL = 32 * 1024, 64 * 1024
@@ -20,10 +21,19 @@ class OutputFile:
         # Appending, so that the child goes on at the new end after the file was emptied.
         self.fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         os.unlink(path)
+        self._lock = threading.Lock()
+        self._closed = False
         #: Of what trimming removed: its beginning, its end, and how many bytes it was.
         self._head = b""
         self._last = b""
         self._dropped = 0
+
+    def append(self, data: bytes) -> None:
+        """Add what came another way; nothing once it is closed. From another thread than :meth:`close` too."""
+        with self._lock:
+            if not self._closed:
+                os.write(self.fd, data)
+                self.trim()
 
     def size(self) -> int:
         """Bytes in the file now."""
@@ -71,4 +81,6 @@ class OutputFile:
 
     def close(self) -> None:
         """Close our end; the child's copy stays valid."""
-        os.close(self.fd)
+        with self._lock:
+            self._closed = True
+            os.close(self.fd)

@@ -52,6 +52,18 @@ class CaseParent:
         """Children that are not case processes, and not left behind by one either."""
         return set()
 
+    def inner(self, pid: int) -> int:
+        """The case process, where the child ``pid`` is another program that it runs under.
+
+        Raises:
+            ProcessLookupError: it has ended, or has not begun.
+        """
+        return pid
+
+    def died(self, token: int, pid: int, status: int) -> CaseDied:
+        """What to tell of a case process that was reaped."""
+        return CaseDied(token, pid, status)
+
     def case_ended(self, token: int) -> None:
         """A case process was reaped, and its death reported."""
 
@@ -85,7 +97,10 @@ class CaseParent:
                 if token == message.token:
                     # Not reaped yet, so the id is still this child's.
                     with contextlib.suppress(ProcessLookupError):
-                        (os.killpg if message.group else os.kill)(pid, message.signal)
+                        if message.group:
+                            os.killpg(pid, message.signal)
+                        else:
+                            os.kill(self.inner(pid), message.signal)
         elif isinstance(message, (MakeSpare, SignalSpare)):
             self.tend_spare(message)
 
@@ -110,7 +125,7 @@ class CaseParent:
                 continue
             self._kill_adopted()
             with contextlib.suppress(ChannelClosedError):  # the worker died; the loop ends next
-                self.channel.send(CaseDied(token, pid, status))
+                self.channel.send(self.died(token, pid, status))
             self.case_ended(token)
 
     def _kill_adopted(self, *, spares_too: bool = False) -> None:

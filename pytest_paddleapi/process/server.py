@@ -22,6 +22,7 @@ from .fatal import FATAL_EXIT_CODE, classify, is_memory_shortage
 from .framing import Channel
 from .messages import CaseNotReady, CaseOptions, CaseReady, CaseResult, RunCase, Stage, Verdict
 from .progress import Progress
+from .sanitizer_marks import Marks
 
 #: Address space that a case may take beyond its lease: thread stacks, allocator arenas and libraries' buffers,
 #: which are reserved but hardly touched. Measured on first use of matmul, convolution, SVD and backward in both
@@ -40,6 +41,9 @@ _LONGEST_TEXT = 200_000
 class Runner(Protocol):
     """What runs a case: :class:`pytest_paddleapi.case.runner.CaseRunner`, or a test's own.
 
+    It may have a method ``synchronize()``, called under a sanitizer when a stage or a case ends: it waits until the
+    devices have done all that was asked of them, and raises what went wrong there.
+
     Its class may have a static method ``warm_up()``, called before there is a case process. It must touch no device
     but the CPU: a fork would break it, and a spare process that waits must hold none of its memory. The device is
     for the constructor.
@@ -49,9 +53,16 @@ class Runner(Protocol):
 
 
 def serve(
-    sock: socket.socket, progress: Progress, make_runner: Callable[[CaseOptions], Runner], options: CaseOptions
+    sock: socket.socket,
+    progress: Progress,
+    make_runner: Callable[[CaseOptions], Runner],
+    options: CaseOptions,
+    marks: Marks | None = None,
 ) -> NoReturn:
-    """Answer requests until the other side closes the channel; ends the process."""
+    """Answer requests until the other side closes the channel; ends the process.
+
+    ``marks`` tells a sanitizer's reader which case runs.
+    """
     channel = Channel(sock, msgspec.msgpack.Decoder(RunCase))
     flush = _prepare_output()
     # On another device the lease is memory of that device, and the host's is not limited.
@@ -65,7 +76,7 @@ def serve(
     following: RunCase | None = None
     while True:
         request = following or _next(channel)
-        result = _run(runner, request, progress, slack)
+        result = _run(runner, request, progress, slack, marks)
         _flush(flush)
         following = _following(channel, request, result)
         channel.send(msgspec.structs.replace(result, goes_on=following is not None))
@@ -102,12 +113,19 @@ def _is_silent() -> bool:
         return False
 
 
-def _run(runner: Runner, request: RunCase, progress: Progress, slack: int | None) -> CaseResult:
+def _run(
+    runner: Runner, request: RunCase, progress: Progress, slack: int | None, marks: Marks | None = None
+) -> CaseResult:
     """One case; ``slack`` is None where the lease is not one of host memory."""
     stage = Stage.STARTING
+    synchronize: Callable[[], None] | None = getattr(runner, "synchronize", None) if marks is not None else None
 
     def enter(entered: Stage) -> None:
         nonlocal stage
+        if synchronize is not None and entered is not Stage.STARTING:
+            synchronize()  # what it raises is the fault of the stage that ends
+        if marks is not None:
+            marks.stage(request.token, entered.value)
         progress.enter(request.token, entered)
         stage = entered
 
@@ -118,10 +136,14 @@ def _run(runner: Runner, request: RunCase, progress: Progress, slack: int | None
     with _lease(data, request.lease_bytes if slack is not None else 0, slack or 0):
         try:
             result = runner.run(request, enter)
+            if synchronize is not None and not result.fatal:
+                synchronize()
         except KeyboardInterrupt:
             raise  # the worker wants us gone
         except BaseException as exc:  # noqa: BLE001 - SystemExit too: one case must not end the process for the next
             result = _from_exception(exc, request, stage)
+    if marks is not None:
+        marks.end(request.token)
     changes: dict[str, Any] = {}
     if measures:
         peak = max(0, kernel.peak_resident_bytes() - before)

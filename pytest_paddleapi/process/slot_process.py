@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,10 @@ from .messages import CaseDied, CaseLaunched, CaseNotReady, CaseOptions, CaseRea
 from .output import OutputFile
 from .prepare_lock import PrepareLock
 from .progress import Progress
+from .sanitizer import Sanitizer
+from .sanitizer_judging import leftovers
+from .sanitizer_log import SanitizerLog
+from .sanitizer_reports import Kind
 from .slot import SlotLife, SlotState, StartRules
 from .stacks import collect_stacks
 
@@ -32,6 +37,10 @@ KILL_SECONDS = 20.0
 _QUEUE_SHARE = 4
 #: A process that closed its channel, or said that it exits, gets this long before it is killed.
 _EXIT_SECONDS = 2.0
+#: Under a sanitizer, which has to write its summaries too. Less than :data:`KILL_SECONDS`.
+_SANITIZED_EXIT_SECONDS = 15.0
+#: What a sanitizer has printed arrives at once, unless somebody still has its output open.
+LOG_SECONDS = 2.0
 #: While a start waits for its time, :meth:`SlotProcess.kill` is looked for this often.
 _KILL_LOOK_SECONDS = 0.2
 
@@ -57,6 +66,12 @@ class CaseProcess:
     served: int = 0
     #: It closed its channel, did not exit, and was killed for it.
     put_down: bool = False
+    #: What the sanitizer prints that it runs under.
+    log: SanitizerLog | None = None
+    #: The last case that it was sent.
+    config: str = ""
+    #: How it ended, where its parent could say so.
+    died: CaseDied | None = None
 
     @property
     def token(self) -> int:
@@ -75,6 +90,7 @@ class SlotProcess:
         rules: what failed starts lead to.
         make_launcher: makes what makes case processes; called again after its death. By default
             :func:`launcher_for` chooses it by the device.
+        sanitizer: what each case process runs under; none comes from a fork then.
         prepare_lock: a lock file, the same for all slots of a device on this host; it is held while a case process
             prepares the device, so that one does at a time. None: others may prepare meanwhile.
     """
@@ -90,6 +106,7 @@ class SlotProcess:
         rules: StartRules | None = None,
         make_launcher: MakeLauncher | None = None,
         prepare_lock: Path | None = None,
+        sanitizer: Sanitizer | None = None,
     ) -> None:
         self.options = options
         self.life = SlotLife(rules)
@@ -97,6 +114,9 @@ class SlotProcess:
         self._modules = tuple(modules)
         self._environment = dict(environment or {})
         self._start_seconds = start_seconds
+        self._sanitizer = sanitizer
+        if sanitizer is not None:
+            make_launcher = partial(Spares, wrapper=sanitizer.words)
         self._make_launcher = make_launcher
         self._prepare_lock = PrepareLock(prepare_lock) if prepare_lock else None
         self._launcher: Launcher | None = None
@@ -108,6 +128,8 @@ class SlotProcess:
         self._killed: str | None = None
         #: How the last launcher ended, as ``Popen`` says it.
         self._launcher_code = 0
+        #: What sanitizers said that belongs to no case.
+        self.sanitizer_notes: list[str] = []
 
     @property
     def state(self) -> SlotState:
@@ -243,7 +265,7 @@ class SlotProcess:
             raise
         finally:
             theirs.close()
-        self._process = CaseProcess(launched, channel)
+        self._process = CaseProcess(launched, channel, log=launcher.take_log())
         try:
             message = channel.receive(deadline)
         except ChannelTimeoutError:
@@ -263,7 +285,45 @@ class SlotProcess:
     def restart(self) -> None:
         """Replace the case process by a fresh one, which is ready in a moment."""
         if self._process is not None:
+            self.end_gently()
             self._kill_process()
+
+    def end_gently(self) -> None:
+        """Under a sanitizer: let an idle case process exit by itself, so that the sanitizer says what it counted."""
+        process, launcher = self._process, self._launcher
+        if process is None or process.log is None or self.life.state is not SlotState.IDLE:
+            return
+        self._await_exit(process, launcher)
+        self._note_leftovers(process)
+
+    def _await_exit(self, process: CaseProcess, launcher: Launcher | None) -> None:
+        """Let an idle process end by itself."""
+        assert launcher is not None
+        process.channel.close()
+        self._await_death(process, launcher)
+        self._stacks.take()
+
+    def _leftovers(self, process: CaseProcess) -> str:
+        """What the sanitizer of a process that has ended said beside its findings in cases."""
+        log, died = process.log, process.died
+        if log is None or self._sanitizer is None:
+            return ""
+        log.await_end(LOG_SECONDS)
+        counts = log.counts()
+        seen = counts[Kind.FINDING] + counts[Kind.HARMLESS]
+        # The process's own exit code is passed on, and may be the same number.
+        code = None
+        if died is not None and died.status == 0 and died.wrapper_status is not None:
+            code = Death(died.wrapper_status).exit_code
+        return leftovers(log.take_rest(), seen, code, self._sanitizer.exit_code)
+
+    def _note_leftovers(self, process: CaseProcess) -> None:
+        """Keep them, as they are no case's."""
+        text = self._leftovers(process)
+        if text:
+            cases = f"{process.served} case{'' if process.served == 1 else 's'}"
+            last = f", the last {process.config}" if process.config else ""
+            self.sanitizer_notes.append(f"a process that ran {cases}{last}: {text}")
 
     def suspend(self, *, undone: bool = False) -> None:
         """End the case process, so that it holds nothing of its device; the next case makes a new one.
@@ -294,10 +354,11 @@ class SlotProcess:
                 if not launcher.kill():
                     self.life.retire()
                 break
-            if waited > _EXIT_SECONDS:
+            if waited > (_EXIT_SECONDS if process.log is None else _SANITIZED_EXIT_SECONDS):
                 process.put_down = True
                 launcher.signal_case(process.token, signal.SIGKILL, group=True)
             poll.poll(50)
+        process.died = died
         if died is not None:
             process.channel.close()
             self._process = None
@@ -314,6 +375,7 @@ class SlotProcess:
         if process is not None and launcher.death_of(process.token) is not None:
             self._await_death(process, launcher)
             self._stacks.take()
+            self._note_leftovers(process)
         if launcher.ended:
             self._drop_launcher()
 

@@ -1,7 +1,8 @@
 """A process that has imported everything, touches no device, and waits to become a case process.
 
 Started by the keeper as ``python -m pytest_paddleapi.process.spare CHANNEL_FD PARENT_PID``, in a session of its
-own. Whoever cannot fork (CUDA does not survive it) keeps one of these behind the case process.
+own, or by :mod:`.wrapped` in a wrapper's. Whoever cannot fork (CUDA does not survive it) keeps one of these behind
+the case process.
 """
 
 from __future__ import annotations

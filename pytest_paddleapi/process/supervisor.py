@@ -14,8 +14,10 @@ from .errors import ChannelError, ChannelTimeoutError, MalformedFrameError
 from .fatal import side_verdict, where
 from .launcher import Launcher
 from .messages import CaseDied, CaseResult, RunCase, Stage, Verdict
+from .sanitizer_judging import judged, judged_at_the_end
+from .sanitizer_reports import Kind
 from .slot import SlotState
-from .slot_process import KILL_SECONDS, MODULES, RUNNER, START_SECONDS, CaseProcess, SlotProcess
+from .slot_process import KILL_SECONDS, LOG_SECONDS, MODULES, RUNNER, START_SECONDS, CaseProcess, SlotProcess
 from .stacks import case_stack
 from .wire import pack_text
 
@@ -23,6 +25,10 @@ __all__ = ["KILL_SECONDS", "MODULES", "RUNNER", "START_SECONDS", "Attempt", "Sup
 
 #: How often a running case's output is looked at, so that it cannot fill the disk (measured: 60 MB in between).
 _TRIM_SECONDS = 0.05
+#: How long a case's end may take to come out of the sanitizer's output, which is there before the result is sent.
+_MARK_SECONDS = 10.0
+#: ``compute-sanitizer`` stops printing after 100 errors (its ``--print-limit``); before, it is started anew.
+_MOST_PRINTED = 50
 #: A longer config is not sent ahead: a process that is busy reads nothing, and what is sent must fit the socket.
 _LONGEST_AHEAD = 16 << 10
 #: A case process can die between cases unseen until the next case is sent to it; that case has not begun
@@ -72,6 +78,7 @@ class Supervisor(SlotProcess):
         whole_device: bool = True,
         timeout: float = 1800.0,
         following: Callable[[], str] | None = None,
+        alone: bool = False,
     ) -> Attempt:
         """Run one case to its end, whatever that is.
 
@@ -86,16 +93,19 @@ class Supervisor(SlotProcess):
             following: called once the case is on its way, for the config that the process is to go on with at
                 once if the case passes and prints nothing, under the same lease (empty: none). :meth:`run` must
                 be called for that one next after a pass; it is dropped, with the process, if it is called for
-                another. Must be short: the time limit is not looked at.
+                another. Must be short: the time limit is not looked at. Never called under a sanitizer, which may
+                find something in a case that passes.
+            alone: no other case will be run, so that what a sanitizer says when the process ends is the case's too.
 
         Raises:
             StartError: no case process could be started.
             SlotKilledError: :meth:`kill` was called; the case has no verdict.
         """
-        attempt = self._run(config, lease_bytes, whole_device, timeout, following)
+        following = following if self._sanitizer is None else None
+        attempt = self._run(config, lease_bytes, whole_device, timeout, following, alone)
         if not attempt.suspect:
             return attempt
-        again = self._run(config, lease_bytes, whole_device, timeout, None)
+        again = self._run(config, lease_bytes, whole_device, timeout, None, alone)
         if again.result.verdict is attempt.result.verdict:
             return again
         first_line = attempt.result.text.partition("\n")[0]
@@ -113,6 +123,7 @@ class Supervisor(SlotProcess):
         whole_device: bool,
         timeout: float,
         following: Callable[[], str] | None,
+        alone: bool,
     ) -> Attempt:
         """:meth:`run`, without a second attempt after a crash that may be another case's."""
         ahead, self._ahead = self._ahead, None
@@ -131,9 +142,11 @@ class Supervisor(SlotProcess):
                 sent = _Sent(request, now)
             else:
                 sent = ahead
+            process = self._process
             attempt = self._attempt(sent, timeout, following, send=ahead is None, last=sending == _SENDINGS)
             if attempt is not None:
-                return attempt
+                assert process is not None
+                return self._with_findings(process, sent.request, attempt, alone)
             ahead = None
         raise AssertionError("the last sending has a result")
 
@@ -200,6 +213,27 @@ class Supervisor(SlotProcess):
             stacks=stacks,
             suspect=suspect,
         )
+
+    def _with_findings(self, process: CaseProcess, request: RunCase, attempt: Attempt, alone: bool) -> Attempt:
+        """The attempt with what the sanitizer found in it; ends the process where it is the last of it."""
+        log, sanitizer = process.log, self._sanitizer
+        if log is None or sanitizer is None:
+            return attempt
+        process.config = request.config
+        alone = alone and process.served == 1
+        if self._process is process:
+            log.await_end_of(request.token, _MARK_SECONDS)
+            counts = log.counts()
+            if alone or counts[Kind.FINDING] + counts[Kind.HARMLESS] >= _MOST_PRINTED:
+                self._await_exit(process, self._launcher)
+        if self._process is not process:
+            log.await_end(LOG_SECONDS)
+        result = judged(attempt.result, log.take(request.token))
+        if self._process is not process and not alone:
+            self._note_leftovers(process)
+        elif alone and (text := self._leftovers(process)):
+            result = judged_at_the_end(result, text)
+        return replace(attempt, result=result, suspect=attempt.suspect and result.verdict is attempt.result.verdict)
 
     def _send_ahead(self, process: CaseProcess, config: str, before: _Sent, timeout: float) -> RunCase | None:
         """Send the next case while the one ``before`` runs; None where it was not sent."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import fnmatch
 import json
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from .errors import ResultsError
 from .rows import MEASURED
-from .schema import FILE_NAME, check_version, damaged, is_damage, text_of
+from .schema import FILE_NAME, VERSION, check_version, damaged, is_damage, text_of
 from .store import last_verdicts
 
 __all__ = ["ResultsReader"]
@@ -39,14 +39,36 @@ _SESSION = (
     "python",
     "options",
     "options_hash",
+    "conditions",
+    "command",
 )
-_OF_ATTEMPT = ("verdict", "outcome", "attempts", "ended", "file", "line", "device", *MEASURED)
-_ROWS = f"""
-select attempts.id, cases.canonical, cases.config, cases.api, sessions.mode, sessions.device_kind, attempts.session_id,
-    attempts.extra, attempts.failure, attempts.stdout, attempts.stderr,
-    {", ".join(f"attempts.{name}" for name in _OF_ATTEMPT)}
+_OF_ATTEMPT = (
+    "verdict",
+    "outcome",
+    "attempts",
+    "started",
+    "ended",
+    "file",
+    "line",
+    "device",
+    "slot",
+    "lease_bytes",
+    *MEASURED,
+)
+#: Columns of this version that files of the one before lack.
+_ADDED = frozenset({"started", "slot", "lease_bytes", "command"})
+_ROWS = """
+select attempts.case_id, cases.canonical, cases.config, cases.api, sessions.mode, sessions.device_kind,
+    attempts.session_id, attempts.extra, attempts.failure, attempts.stdout, attempts.stderr,
+    {columns}
 from attempts join cases on cases.id = attempts.case_id join sessions on sessions.id = attempts.session_id
-where attempts.id in ({{marks}}) order by attempts.id
+where attempts.id in ({marks}) order by attempts.id
+"""
+_SECONDS = """
+select cases.canonical, attempts.seconds
+from attempts join cases on cases.id = attempts.case_id join sessions on sessions.id = attempts.session_id
+where sessions.mode = ? and sessions.id is not ? and attempts.final and attempts.seconds is not null
+order by attempts.id
 """
 _CHOSEN = """
 select {which}, attempts.verdict, cases.api
@@ -68,6 +90,7 @@ class ResultsReader:
         path = folder / FILE_NAME
         if not path.is_file():
             raise ResultsError(folder, f"there is no {FILE_NAME}, so it is no folder of results")
+        self._version = 0
         self._connection = self._open(path)
 
     def __enter__(self) -> ResultsReader:
@@ -78,8 +101,19 @@ class ResultsReader:
 
     def sessions(self) -> list[dict[str, Any]]:
         """Every session, the oldest first; ``ended`` and ``exit_status`` are None of one that runs or was killed."""
-        rows = self._all(f"select {', '.join(_SESSION)} from sessions order by id", ())
+        rows = self._all(f"select {self._columns(_SESSION, 'sessions')} from sessions order by id", ())
         return [dict(zip(_SESSION, row)) for row in rows]
+
+    def check(self) -> None:
+        """Read the whole file through.
+
+        Raises:
+            ResultsDamagedError: its content is wrong.
+            ResultsError: it cannot be read.
+        """
+        told = self._all("pragma quick_check(1)", ())[0][0]
+        if told != "ok":
+            raise damaged(self.folder, told)
 
     def last_verdicts(self, conditions: str) -> tuple[dict[str, str], dict[str, str]]:
         """As :func:`.store.last_verdicts`.
@@ -93,6 +127,16 @@ class ResultsReader:
             raise self._error(exc) from None
         return dict(last), dict(final)
 
+    def seconds(self, mode: str, *, without: int | None = None) -> dict[str, float]:
+        """How long the last final attempt of each case of this mode took, by canonical config.
+
+        ``without`` leaves out a session.
+
+        Raises:
+            ResultsError: the file cannot be read.
+        """
+        return {text_of(canonical): float(seconds) for canonical, seconds in self._all(_SECONDS, (mode, without))}
+
     def attempts(
         self,
         *,
@@ -100,11 +144,13 @@ class ResultsReader:
         every: bool = False,
         verdicts: Collection[str] = (),
         api: str | None = None,
+        numbered: bool = False,
     ) -> Iterator[dict[str, Any]]:
         """One dict an attempt, in the order in which they ended: the last one of each case, or with ``every`` all.
 
         ``session`` restricts them to one, before the last is looked for; ``verdicts`` and ``api``, a pattern as of a
         shell, choose among what is then left. A case is a config under one mode. Keys whose value is None are left out.
+        ``numbered`` adds ``case``, a number for each config, and ``canonical``.
 
         Raises:
             ResultsError: the file cannot be read.
@@ -120,8 +166,10 @@ class ResultsReader:
         ]
         for start in range(0, len(chosen), _CHUNK):
             part = chosen[start : start + _CHUNK]
-            for row in self._all(_ROWS.format(marks=", ".join("?" * len(part))), part):
-                yield _as_dict(row)
+            query = _ROWS.format(columns=self._columns(_OF_ATTEMPT, "attempts"), marks=", ".join("?" * len(part)))
+            for row in self._all(query, part):
+                found = _as_dict(row)
+                yield {**found, "case": row[0], "canonical": text_of(row[1])} if numbered else found
 
     # ----------------------------------------------------------------------------------------
 
@@ -145,12 +193,18 @@ class ResultsReader:
     def _connect(self, address: str) -> sqlite3.Connection:
         connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
-            if not check_version(connection, self.folder):
+            self._version = check_version(connection, self.folder)
+            if not self._version:
                 raise ResultsError(self.folder, f"{FILE_NAME} is empty: no session has begun to write it")
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _columns(self, names: Iterable[str], table: str) -> str:
+        """Their names for a query; null stands for those that an older file lacks. Reading changes no file."""
+        missing = _ADDED if self._version < VERSION else frozenset()
+        return ", ".join("null" if name in missing else f"{table}.{name}" for name in names)
 
     def _all(self, query: str, values: Any) -> list[Any]:
         try:

@@ -38,7 +38,8 @@ MOST_CHARACTERS = 64_000
 class Environment:
     """The conditions of a session. ``options`` are those that decide verdicts, as plain data; ``devices`` the models.
 
-    ``paddle`` and ``torch`` are versions with the commit, where the installation tells it.
+    ``paddle`` and ``torch`` are versions with the commit, where the installation tells it; ``command`` is what, with a
+    config behind it, runs a case again in the same way.
     """
 
     mode: str
@@ -51,6 +52,7 @@ class Environment:
     pytest: str
     python: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
 
     @property
     def options_text(self) -> str:
@@ -75,7 +77,8 @@ class Attempt:
 
     ``canonical`` is the case's key, ``config`` its text as written, printable; ``number`` the property ``attempts``;
     ``ended`` in seconds since 1970; ``measured`` has the properties of :data:`MEASURED` that apply, ``extra`` all
-    others; ``failure``, ``stdout`` and ``stderr`` are cut where they are long.
+    others; ``failure``, ``stdout`` and ``stderr`` are cut where they are long. ``started`` has the same unit, ``slot``
+    the name of the worker, ``lease_bytes`` what the ledger promised the attempt; None of one that never ran.
     """
 
     canonical: str
@@ -93,6 +96,9 @@ class Attempt:
     failure: str = ""
     stdout: str = ""
     stderr: str = ""
+    started: float | None = None
+    slot: str | None = None
+    lease_bytes: int | None = None
 
 
 def clean(text: str) -> str:

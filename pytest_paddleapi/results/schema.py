@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 
 from .errors import ResultsDamagedError, ResultsError
 
-__all__ = ["FILE_NAME", "SIDE_FILES", "VERSION", "check_version", "create", "is_damage", "key", "text_of"]
+__all__ = ["FILE_NAME", "SIDE_FILES", "VERSION", "check_version", "create", "is_damage", "key", "migrate", "text_of"]
 
 FILE_NAME = "results.sqlite"
 #: What SQLite keeps beside the file while it is in use, and after a kill.
 SIDE_FILES = tuple(f"{FILE_NAME}{suffix}" for suffix in ("-wal", "-shm", "-journal"))
 #: Of the tables below; stands in the file as ``user_version``.
-VERSION = 1
+VERSION = 2
 #: "padl" in ASCII: tells our files from other people's databases.
 _APPLICATION = 0x7061646C
 
@@ -25,7 +26,7 @@ create table sessions (
     id integer primary key, conditions text not null, started real not null, ended real, exit_status integer,
     mode text not null, device_kind text not null, devices text not null, host text not null,
     paddle text not null, torch text not null, plugin text not null, pytest text not null, python text not null,
-    options text not null, options_hash text not null
+    options text not null, options_hash text not null, command text
 )
 """,
     "create table cases (id integer primary key, canonical not null unique, config text, api text not null)",
@@ -36,14 +37,26 @@ create table attempts (
     ended real not null, file text not null, line integer not null, device text,
     seconds real, estimated_bytes integer, peak_bytes integer,
     compared_outputs integer, compared_gradients integer, compared_elements integer,
-    max_abs_diff real, max_rel_diff real, tolerance text, extra text, failure text, stdout text, stderr text
+    max_abs_diff real, max_rel_diff real, tolerance text, extra text, failure text, stdout text, stderr text,
+    started real, slot text, lease_bytes integer
 )
 """,
 )
 
 
-def check_version(connection: sqlite3.Connection, folder: Path) -> bool:
-    """Whether the file has our tables; False for an empty file.
+#: By version, what makes the tables of the next one of them. New columns stand at the end, in new files too.
+_STEPS = {
+    1: (
+        "alter table sessions add column command text",
+        "alter table attempts add column started real",
+        "alter table attempts add column slot text",
+        "alter table attempts add column lease_bytes integer",
+    ),
+}
+
+
+def check_version(connection: sqlite3.Connection, folder: Path) -> int:
+    """The version of the file's tables, at most :data:`VERSION`; 0 for an empty file.
 
     Raises:
         ResultsError: a newer version of the plugin wrote it, or it is somebody else's database.
@@ -51,8 +64,8 @@ def check_version(connection: sqlite3.Connection, folder: Path) -> bool:
     """
     version = connection.execute("pragma user_version").fetchone()[0]
     application = connection.execute("pragma application_id").fetchone()[0]
-    if application == _APPLICATION and version == VERSION:
-        return True
+    if application == _APPLICATION and 0 < version <= VERSION:
+        return int(version)
     if application == _APPLICATION and version > VERSION:
         raise ResultsError(
             folder,
@@ -62,17 +75,26 @@ def check_version(connection: sqlite3.Connection, folder: Path) -> bool:
     tables = connection.execute("select count(*) from sqlite_master").fetchone()[0]
     if tables or application or version:
         raise ResultsError(folder, f"{FILE_NAME} is a database, but not of results; give another folder")
-    return False
+    return 0
 
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables, all or none. The connection must be in autocommit mode."""
+    _execute(connection, (*_TABLES, f"pragma application_id = {_APPLICATION}", f"pragma user_version = {VERSION}"))
+
+
+def migrate(connection: sqlite3.Connection, version: int) -> None:
+    """Bring the tables of an older ``version`` up to date, wholly or not at all; nothing that they hold is lost."""
+    steps = [step for number in range(version, VERSION) for step in _STEPS[number]]
+    if steps:
+        _execute(connection, (*steps, f"pragma user_version = {VERSION}"))
+
+
+def _execute(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
     connection.execute("begin immediate")
     try:
-        for table in _TABLES:
-            connection.execute(table)
-        connection.execute(f"pragma application_id = {_APPLICATION}")
-        connection.execute(f"pragma user_version = {VERSION}")
+        for statement in statements:
+            connection.execute(statement)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:

@@ -18,7 +18,7 @@ from pathlib import Path
 from .errors import ResultsDamagedError, ResultsError
 from .folder import ResultsFolder
 from .rows import MEASURED, NOT_FINAL, Attempt, Environment, bounded, clean, storable
-from .schema import FILE_NAME, SIDE_FILES, check_version, create, damaged, is_damage, key, text_of
+from .schema import FILE_NAME, SIDE_FILES, check_version, create, damaged, is_damage, key, migrate, text_of
 
 __all__ = ["ResultsStore", "last_verdicts"]
 
@@ -49,6 +49,9 @@ _COLUMNS = (
     "failure",
     "stdout",
     "stderr",
+    "started",
+    "slot",
+    "lease_bytes",
 )
 _INSERT_CASE = "insert or ignore into cases (canonical, config, api) values (?, ?, ?)"
 _INSERT = (
@@ -104,6 +107,11 @@ class ResultsStore:
             raise
 
     @property
+    def session(self) -> int | None:
+        """The number of the session that :meth:`begin` wrote."""
+        return self._session
+
+    @property
     def missing(self) -> int:
         """Attempts that are not in the file."""
         return self._lost + len(self._waiting)
@@ -144,6 +152,7 @@ class ResultsStore:
             "python": environment.python,
             "options": environment.options_text,
             "options_hash": environment.options_hash,
+            "command": clean(environment.command) or None,
         }
         names, marks = ", ".join(row), ", ".join("?" * len(row))
         try:
@@ -191,17 +200,19 @@ class ResultsStore:
         except sqlite3.Error as exc:
             raise self._error(exc) from None
         try:
-            known = check_version(connection, self.folder.path)
+            version = check_version(connection, self.folder.path)
             # Filesystems without shared memory keep to SQLite's older log, which survives a kill as well.
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = normal")
             connection.execute(f"pragma wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-            if not known:
+            if not version:
                 create(connection)
             elif self.path.stat().st_size <= _MOST_CHECKED_BYTES:
                 told = connection.execute("pragma quick_check(1)").fetchone()[0]
                 if told != "ok":
                     raise damaged(self.folder.path, told)
+            if version:
+                migrate(connection, version)
         except sqlite3.Error as exc:
             connection.close()
             raise self._error(exc) from None
@@ -274,6 +285,9 @@ class ResultsStore:
                 bounded(attempt.failure),
                 bounded(attempt.stdout),
                 bounded(attempt.stderr),
+                attempt.started,
+                storable(attempt.slot),
+                storable(attempt.lease_bytes),
             ),
         )
         execute("commit")

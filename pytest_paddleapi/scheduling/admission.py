@@ -251,6 +251,9 @@ class LedgerAdmission:
         self._contexts[group] = max(int(nbytes * _CONTEXT_FACTOR), self._contexts.get(group, 0))
         self._pids.pop(slot, None)  # it was ended
 
+    def note_capacity(self, slot: str, nbytes: int) -> None:
+        """Not for slots on this host: their devices are read here."""
+
     def succeeded(self, label: str, slot: str) -> None:
         """Raise the target, in time."""
         self.policy.case_succeeded(label, self._places[slot].name, slot)

@@ -65,6 +65,9 @@ class Admission(Protocol):
     def note_context(self, slot: str, nbytes: int) -> None:
         """So much of the slot's devices a process takes for itself: no case can have that."""
 
+    def note_capacity(self, slot: str, nbytes: int) -> None:
+        """So much one case can be given on the slot's host, as a worker on another host says."""
+
     def succeeded(self, label: str, slot: str) -> None:
         """The memory that the case was given was enough, whatever its verdict."""
 
@@ -114,3 +117,5 @@ class Ended:
     retired: str | None = None
     device_lost: bool = False
     context_bytes: int | None = None
+    #: The most that one case can be given on the slot's host, where that is another one than the engine's.
+    capacity_bytes: int | None = None

@@ -441,6 +441,8 @@ class Engine:
             history.kills += 1
             self.queue.retry(case, now)
             return False
+        if ended.capacity_bytes is not None and slot in self._slots:
+            self.admission.note_capacity(slot, ended.capacity_bytes)
         if ended.verdict is Verdict.DEFERRED:
             if ended.context_bytes and slot in self._slots:
                 self.admission.note_context(slot, ended.context_bytes)

@@ -25,7 +25,7 @@ def run_items(
     refuse: Callable[[int, int], None],
     should_stop: Callable[[], bool],
     suspend: Callable[[], None],
-    look: Callable[[Engine], None],
+    look: Callable[[Engine], object],
 ) -> None:
     """Run ``items`` in order; cases, which may be put off, within their neighbours.
 

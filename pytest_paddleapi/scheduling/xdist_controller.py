@@ -46,6 +46,8 @@ class Groups(Protocol):
 
     def leave(self, worker: str) -> None: ...
 
+    def is_remote(self, worker: str) -> bool: ...
+
 
 class CaseScheduling:
     """Hands out cases as the engine admits them, and ordinary tests file by file.
@@ -245,6 +247,8 @@ class CaseScheduling:
         for dispatch in engine.poll(time.monotonic(), free):
             self._send(self._workers[dispatch.slot], dispatch)
         for slot, worker in self._workers.items():
+            if self.fleet.is_remote(slot):
+                continue  # each of its cases needs a lease there
             while engine.running(slot) and (following := engine.follow_up(slot, time.monotonic(), FOLLOWERS)):
                 self._send(worker, following)
         while engine.oversize:
@@ -306,6 +310,7 @@ def ended_from(data: dict[str, Any]) -> Ended:
         retired=data.get("retired"),
         device_lost=bool(data.get("device_lost")),
         context_bytes=data.get("context_bytes"),
+        capacity_bytes=data.get("capacity_bytes"),
     )
 
 

@@ -19,6 +19,8 @@ import pytest
 RUN_COMMAND = "paddleapi_run"
 #: The session is paused: end the case process.
 SUSPEND_COMMAND = "paddleapi_suspend"
+#: How often a worker without a case looks after its lease.
+_REST_SECONDS = 0.5
 _NEEDED = ("channel", "sendevent", "config")
 
 
@@ -50,6 +52,7 @@ class WorkerLoop:
         begin: Callable[[dict[str, Any]], None],
         may_follow: Callable[[int], bool],
         suspend: Callable[[], None],
+        rest: Callable[[], None] | None = None,
     ) -> None:
         self.interactor = interactor
         self.is_case = is_case
@@ -59,6 +62,8 @@ class WorkerLoop:
         self.may_follow = may_follow
         #: Ends the slot's process until the next case.
         self.suspend = suspend
+        #: Called again and again while there is nothing to do.
+        self.rest = rest
         self.commands: queue.SimpleQueue[tuple[str, dict[str, Any]]] = queue.SimpleQueue()
         self._waiting: deque[tuple[str, dict[str, Any]]] = deque()
 
@@ -80,7 +85,7 @@ class WorkerLoop:
         """Serve the controller until it says that there is no more, or the session stops."""
         self.interactor.channel.setcallback(self._receive, endmarker="closed")
         while not (session.shouldfail or session.shouldstop):
-            name, data = self._waiting.popleft() if self._waiting else self.commands.get()
+            name, data = self._next()
             if name == "shutdown":
                 return
             if name == RUN_COMMAND:
@@ -92,6 +97,16 @@ class WorkerLoop:
                 self.suspend()
             elif name == "runtests":
                 self._ordinary(session, data["indices"])
+
+    def _next(self) -> tuple[str, dict[str, Any]]:
+        if self._waiting:
+            return self._waiting.popleft()
+        while True:
+            try:
+                return self.commands.get(timeout=None if self.rest is None else _REST_SECONDS)
+            except queue.Empty:
+                assert self.rest is not None
+                self.rest()
 
     def _ordinary(self, session: pytest.Session, indices: Sequence[int]) -> None:
         for place, index in enumerate(indices):

@@ -134,6 +134,34 @@ def test_indices_have_the_values_that_the_case_has() -> None:
     assert found.outputs == rows * 64 * 4
 
 
+def test_what_is_held_is_outputs_changed_arguments_and_gradients() -> None:
+    size = 4 << 30
+    plain = of('paddle.multiply(Tensor([1024, 1024, 1024],"float32"), Tensor([1024, 1024, 1024],"float32"))')
+    assert plain.way is Way.OPERATOR
+    assert (plain.held, plain.largest) == (3 * size, size)
+    forward = of('paddle.exp(Tensor([1024, 1024, 1024],"float32"))', test_backward=False)
+    assert forward.held == size
+    in_place = of('paddle.Tensor.exp_(Tensor([1024, 1024, 1024],"float32"))')
+    # The argument and the output, which are one tensor there and two copies where they are held.
+    assert in_place.held == 3 * size
+
+
+def test_a_pair_is_asked_for_what_its_fuller_device_takes() -> None:
+    config = 'paddle.exp(Tensor([1024, 1024, 1024],"float32"))'
+
+    def asked(mode: Mode, *, torch_on_device: bool) -> float:
+        made = CaseEstimator(CaseOptions(mode=mode), torch_on_device=torch_on_device, caches_kept=False)
+        return made(config)[0] / (4 << 30)
+
+    single = asked(Mode.ACCURACY, torch_on_device=True)
+    assert asked(Mode.ACCURACY_STABLE, torch_on_device=True) == single
+    # One output and one gradient there: less than the first device takes.
+    assert asked(Mode.ACCURACY_DUAL_GPU, torch_on_device=False) == single
+    # Four of them, and the comparison.
+    assert asked(Mode.ACCURACY_DUAL_GPU, torch_on_device=True) == 4 + 42 / 4
+    assert asked(Mode.ACCURACY_STABLE_DUAL_GPU, torch_on_device=True) == 8 + 42 / 4
+
+
 @pytest.mark.parametrize(
     "config",
     [

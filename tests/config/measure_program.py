@@ -1,6 +1,7 @@
 """Runs cases one by one, each in a fork of its own, and prints how far the fork's memory rose; see test_sizes_measured.
 
-Reads config lines; prints one JSON object a line: the verdict, the peak in bytes, and the estimate.
+Reads config lines; its argument is the mode (``accuracy`` without one). Prints one JSON object
+a line: the verdict, the peak in bytes, and the estimate.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from pytest_paddleapi.case.runner import CaseRunner
 from pytest_paddleapi.config import parse_call
 from pytest_paddleapi.config.sizes import estimate_host_bytes
-from pytest_paddleapi.process.messages import CaseOptions, RunCase
+from pytest_paddleapi.process.messages import CaseOptions, Mode, RunCase
 
 
 def status_bytes(field: str) -> int:
@@ -23,6 +24,7 @@ def status_bytes(field: str) -> int:
 
 
 def run_in_fork(runner: CaseRunner, line: str) -> dict[str, object]:
+    runs = runner.options.mode.runs
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -36,11 +38,15 @@ def run_in_fork(runner: CaseRunner, line: str) -> dict[str, object]:
     with os.fdopen(reader, "rb") as answer:
         content = answer.read()
     os.waitpid(child, 0)
-    return {**json.loads(content or b"{}"), "estimate": estimate_host_bytes(parse_call(line)), "config": line}
+    return {
+        **json.loads(content or b"{}"),
+        "estimate": estimate_host_bytes(parse_call(line), runs=runs),
+        "config": line,
+    }
 
 
 def main() -> None:
-    runner = CaseRunner(CaseOptions())
+    runner = CaseRunner(CaseOptions(mode=Mode(sys.argv[1] if sys.argv[1:] else "accuracy")))
     runner.warm_up()
     for line in sys.stdin:
         print(json.dumps(run_in_fork(runner, line.strip())), flush=True)

@@ -48,9 +48,10 @@ LEAST, MOST = 0.5, 5.0
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's /proc")
-def test_the_guess_is_within_a_factor_of_the_measured_peak() -> None:
+@pytest.mark.parametrize("mode", ["accuracy", "accuracy-stable"])
+def test_the_guess_is_within_a_factor_of_the_measured_peak(mode: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM)],
+        [sys.executable, str(PROGRAM), mode],
         input="\n".join(CASES),
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,

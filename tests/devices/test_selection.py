@@ -213,6 +213,8 @@ class TestPairs:
             "--paddleapi-num-gpus: this mode takes devices in pairs, and 1 "
         )
         assert "there are 3: 0-2 (H200)" in refusal(EIGHT[:3], pairs=True)
+        alone = "--paddleapi-device: this mode takes devices in pairs, and there is only one"
+        assert refusal(EIGHT[:1], pairs=True).startswith(alone)
 
     def test_have_one_worker_each(self) -> None:
         assert "one worker a pair" in refusal(pairs=True, workers_per_gpu=2)

@@ -66,6 +66,8 @@ class Action(IntEnum):
     FAIL = 5
     #: A tool prints what no parser expects.
     GARBAGE = 6
+    #: A copy arrives with its last byte one less.
+    CORRUPT = 7
 
 
 class Release(ctypes.Structure):

@@ -154,6 +154,13 @@ def copy(say: Say, count: int) -> None:
         say(float(paddle.to_tensor(tensor.numpy()).numpy()[0]))
 
 
+def copy_all(say: Say, values: list[float]) -> None:
+    """Copy to the device and back."""
+    _on(0)
+    for value in paddle.to_tensor(np.asarray(values, np.float32)).numpy():
+        say(float(value))
+
+
 def synchronize(say: Say) -> None:
     """Use the device, and wait for it."""
     _on(0)

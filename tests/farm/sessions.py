@@ -58,7 +58,7 @@ class Finished:
 
 
 class FarmSession:
-    """One ``pytest --accuracy`` (or another ``mode``) on a farm, over ``configs``, which begins to run at once.
+    """One ``pytest`` in a mode on a farm, over ``configs``, which begins to run at once.
 
     ``numbers`` are admission's, ``arguments`` are added to the command line and ``environment`` to the farm's.
     Sessions with one ``ledger`` share it.

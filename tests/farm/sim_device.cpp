@@ -47,8 +47,8 @@ uint64_t place(const C_Device device) {
   return visible[id];
 }
 
-// False where a fault refuses; does not return where it kills or fails.
-bool allowed(sim_event event, uint64_t device) {
+// False where a fault refuses; does not return where it kills or fails. `corrupt` is set where data is to be damaged.
+bool allowed(sim_event event, uint64_t device, bool *corrupt = nullptr) {
   const sim_fault fault = sim_fault_at(farm, event, static_cast<int64_t>(device), nullptr);
   switch (fault.action) {
     case SIM_REFUSE: return false;
@@ -58,6 +58,9 @@ bool allowed(sim_event event, uint64_t device) {
       return false;
     case SIM_HANG: sim_sleep(fault.milliseconds); return true;
     case SIM_FAIL: fail(fault.code);
+    case SIM_CORRUPT:
+      if (corrupt != nullptr) *corrupt = true;
+      return true;
     default: return true;
   }
 }
@@ -149,9 +152,13 @@ C_Status deallocate(const C_Device device, void *pointer, size_t size) {
 C_Status copy(const C_Device device, void *to, const void *from, size_t size) {
   const uint64_t where = place(device);
   take_context(where);
-  if (!allowed(SIM_COPY, where)) return C_FAILED;
+  bool corrupt = false;
+  if (!allowed(SIM_COPY, where, &corrupt)) return C_FAILED;
   __atomic_fetch_add(&farm->device[where].copies, 1, __ATOMIC_RELAXED);
   memcpy(to, from, size);
+  // In a float32 this byte has the sign and the upper bits of the exponent: a quarter of the value, and a second copy
+  // does not mend it.
+  if (corrupt && size > 0) static_cast<unsigned char *>(to)[size - 1] -= 1;
   return C_SUCCESS;
 }
 

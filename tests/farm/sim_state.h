@@ -35,7 +35,7 @@
 
 /* Where a fault may strike, and what it does there. layout.py has the same numbers. */
 enum sim_event { SIM_INIT = 1, SIM_ALLOCATE, SIM_COPY, SIM_SYNCHRONIZE, SIM_NVML, SIM_TOOL };
-enum sim_action { SIM_NOTHING = 0, SIM_REFUSE, SIM_ABORT, SIM_SEGFAULT, SIM_HANG, SIM_FAIL, SIM_GARBAGE };
+enum sim_action { SIM_NOTHING = 0, SIM_REFUSE, SIM_ABORT, SIM_SEGFAULT, SIM_HANG, SIM_FAIL, SIM_GARBAGE, SIM_CORRUPT };
 
 typedef struct {
   uint64_t until_ns; /* CLOCK_MONOTONIC */

@@ -84,6 +84,15 @@ def test_segmentation_fault_at_the_nth_copy(paddle: PaddleProcesses, farm: Farm)
     assert ended.said == [float(number) for number in range(len(ended.said))] and len(ended.said) < 20
 
 
+def test_a_corrupted_copy_arrives_wrong(paddle: PaddleProcesses, farm: Farm) -> None:
+    right = paddle.run("copy_all", values=[1.0, 2.0])
+    assert right == [1.0, 2.0]
+    fault = farm.inject(Event.COPY, Action.CORRUPT, times=0)
+    found = paddle.run("copy_all", values=[1.0, 2.0])
+    # The last element only: a quarter is left by each copy.
+    assert fault.struck >= 2 and found == [1.0, 2.0 / 4**fault.struck]
+
+
 def test_hang_in_a_copy(paddle: PaddleProcesses, farm: Farm) -> None:
     fault = farm.inject(Event.COPY, Action.HANG, nth=3)
     child = paddle.start("copy", count=20)

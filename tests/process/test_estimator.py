@@ -198,6 +198,9 @@ def test_guesses_count_both_sides_where_their_caches_are_kept(make: MakeEstimato
     one.submit([config])
     assert both.poll()[config] == 2 * guess(config)
     assert one.poll()[config] == guess(config)
+    there = make(EstimatorOptions(CaseOptions(gpu_mode=True), torch_on_device=True, caches_kept=True))
+    there.submit([config])
+    assert there.poll()[config] == 3 * guess(config)  # the comparison too
 
 
 def test_close_ends_the_child_and_keeps_the_answers(make: MakeEstimator) -> None:

@@ -361,6 +361,65 @@ def test_a_newer_version_is_refused_and_left_alone(folder: Path) -> None:
     assert [path.name for path in folder.iterdir() if "damaged" in path.name] == []
 
 
+def first_version(folder: Path) -> None:
+    """A file as the first version of the tables was, with one case."""
+    folder.mkdir()
+    connection = sqlite3.connect(folder / FILE_NAME)
+    connection.executescript(
+        """
+        create table sessions (
+            id integer primary key, conditions text not null, started real not null, ended real, exit_status integer,
+            mode text not null, device_kind text not null, devices text not null, host text not null,
+            paddle text not null, torch text not null, plugin text not null, pytest text not null,
+            python text not null, options text not null, options_hash text not null
+        );
+        create table cases (
+            id integer primary key, canonical not null unique, config text, api text not null
+        );
+        create table attempts (
+            id integer primary key, session_id integer not null references sessions,
+            case_id integer not null references cases, verdict text not null, final integer not null,
+            outcome text not null, attempts integer not null, ended real not null, file text not null,
+            line integer not null, device text, seconds real, estimated_bytes integer, peak_bytes integer,
+            compared_outputs integer, compared_gradients integer, compared_elements integer,
+            max_abs_diff real, max_rel_diff real, tolerance text, extra text, failure text, stdout text, stderr text
+        );
+        insert into sessions values
+            (1, 'c', 1, 2, 0, 'accuracy', 'cpu', '[]', 'host', '3', '2', '0', '9', '3', '{}', 'h');
+        insert into cases values (1, 'paddle.exp()', null, 'paddle.exp');
+        insert into attempts (session_id, case_id, verdict, final, outcome, attempts, ended, file, line)
+            values (1, 1, 'pass', 1, 'passed', 1, 1.5, 'a.txt', 1);
+        pragma application_id = 1885430892;
+        pragma user_version = 1;
+        """
+    )
+    connection.close()
+
+
+def test_a_file_of_the_first_version_is_read_as_it_is(folder: Path) -> None:
+    first_version(folder)
+    content = (folder / FILE_NAME).read_bytes()
+    assert [(row["config"], row["ended"]) for row in rows(folder)] == [("paddle.exp()", 1.5)]
+    with ResultsReader(folder) as reader:
+        assert [session["command"] for session in reader.sessions()] == [None]
+    assert (folder / FILE_NAME).read_bytes() == content
+
+
+def test_a_file_of_the_first_version_is_written_on(folder: Path) -> None:
+    first_version(folder)
+    store = ResultsStore(ResultsFolder(folder))
+    assert store.set_aside is None
+    store.begin(dataclasses.replace(ENVIRONMENT, command="pytest --accuracy"))
+    store.record(attempt(started=0.5, slot="gw1", lease_bytes=2**30))
+    store.close()
+    old, new = rows(folder)
+    assert old["config"] == "paddle.exp()"
+    assert "slot" not in old
+    assert (new["started"], new["slot"], new["lease_bytes"]) == (0.5, "gw1", 2**30)
+    with ResultsReader(folder) as reader:
+        assert [session["command"] for session in reader.sessions()] == [None, "pytest --accuracy"]
+
+
 def test_somebody_elses_database_is_refused(folder: Path) -> None:
     folder.mkdir()
     connection = sqlite3.connect(folder / FILE_NAME)

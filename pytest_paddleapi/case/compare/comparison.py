@@ -12,7 +12,7 @@ import torch
 from ...process.messages import Measured, ToleranceOptions
 from ..tensors import leaves
 from .elementwise import PairResult, compare_elements, tightest_decade
-from .tolerance import Tolerance, tolerance_for
+from .tolerance import Tolerance, coarser_of, mixed_tolerance, tolerance_for
 
 #: Called with Paddle's tensor, the expected one, and how far they may be apart.
 Observer = Callable[[torch.Tensor, torch.Tensor, Tolerance], None]
@@ -76,6 +76,10 @@ class Comparison:
     observe: Observer | None = None
     #: Names of the two sides in texts.
     sides: tuple[str, str] = ("Paddle", "Torch")
+    #: What mixed precision lowered a part of either side to; results are as exact as this dtype at most.
+    lowered: torch.dtype | None = None
+    #: Only one of the sides computed in it, so that rounding of their inputs stands between them.
+    lowered_once: bool = False
     findings: Findings = field(default_factory=Findings)
 
     def argument(self, name: str, default: Any = None) -> Any:
@@ -92,7 +96,7 @@ class Comparison:
 
     def tolerance(self, dtype: torch.dtype) -> Tolerance:
         """The tolerance that the options ask for."""
-        return tolerance_for(self.tolerances, self.api, dtype)
+        return tolerance_for(self.tolerances, self.api, coarser_of(dtype, self.lowered))
 
     # What comparators call ------------------------------------------------------------------
 
@@ -146,6 +150,8 @@ class Comparison:
         if not isinstance(actual, torch.Tensor):
             return self._plain(what, actual, expected)
         tolerance = tolerance or self.tolerance(actual.dtype)
+        if self.lowered_once and self.lowered is not None:
+            tolerance = mixed_tolerance(tolerance, expected, self.lowered)
         if self.observe is not None:
             self.observe(actual, expected, tolerance)
         actual, expected = actual.detach(), expected.detach()

@@ -11,6 +11,7 @@ from .registry import comparator
     "paddle.empty_like",
     "paddle.Tensor.new_empty",
     meaning="shape and dtype: the values are not initialised",
+    repeatable=False,
 )
 def judge_empty(c: Comparison) -> None:
     """Only the form is promised."""

@@ -11,7 +11,7 @@ import torch
 from .tolerance import Tolerance
 
 #: float8 and float16 differences are taken in float32, where they are exact.
-_WIDER = {
+WIDER = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
     torch.float8_e4m3fn: torch.float32,
@@ -42,13 +42,13 @@ def compare_elements(actual: torch.Tensor, expected: torch.Tensor, tolerance: To
     elements = actual.numel()
     if elements == 0 or torch.equal(actual, expected):
         return PairResult(elements, 0, 0.0, 0.0)
-    if actual.dtype in _WIDER:
-        actual, expected = actual.to(_WIDER[actual.dtype]), expected.to(_WIDER[actual.dtype])
+    if actual.dtype in WIDER:
+        actual, expected = actual.to(WIDER[actual.dtype]), expected.to(WIDER[actual.dtype])
     if not (actual.is_floating_point() or actual.is_complex()):
         # Differences of int64 or uint8 wrap round; float64 does not.
         difference = (actual.to(torch.float64) - expected.to(torch.float64)).abs()
         bad = actual != expected
-        return _summary(actual, expected, difference, expected.to(torch.float64).abs(), bad)
+        return summarise(actual, expected, difference, expected.to(torch.float64).abs(), bad)
     difference = (actual - expected).abs()
     size = expected.abs()
     largest = float(difference.max())
@@ -56,25 +56,27 @@ def compare_elements(actual: torch.Tensor, expected: torch.Tensor, tolerance: To
         # Every pair is finite, and it holds: nearly always so, and in half the time of what follows.
         relative = torch.nan_to_num(difference.div_(size), nan=0.0, posinf=math.inf)
         return PairResult(elements, 0, largest, float(relative.max()))
-    same = (actual == expected) | _both_nan(actual, expected)
+    same = (actual == expected) | both_nan(actual, expected)
     difference = torch.where(same, torch.zeros_like(difference), difference)
     # Negated, so that a NaN or infinite difference is bad.
     bad = ~(difference <= tolerance.atol + tolerance.rtol * size) & ~same
     # An infinite expected value makes the bound infinite: only the same infinity will do.
     bad |= ~torch.isfinite(expected) & ~same
-    return _summary(actual, expected, difference, size, bad)
+    return summarise(actual, expected, difference, size, bad)
 
 
-def _both_nan(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+def both_nan(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """Where both are NaN; of complex numbers, where each part is the same or NaN in both."""
     if not actual.is_complex():
         return torch.isnan(actual) & torch.isnan(expected)
     a, e = torch.view_as_real(actual), torch.view_as_real(expected)
     return ((a == e) | (torch.isnan(a) & torch.isnan(e))).all(dim=-1)
 
 
-def _summary(
+def summarise(
     actual: torch.Tensor, expected: torch.Tensor, difference: torch.Tensor, size: torch.Tensor, bad: torch.Tensor
 ) -> PairResult:
+    """The worst of the elements that are ``bad``; ``size`` is what a difference is relative to."""
     mismatched = int(bad.sum())
     difference = torch.nan_to_num(difference, nan=math.inf, posinf=math.inf)
     relative = torch.nan_to_num(difference / size, nan=0.0, posinf=math.inf)

@@ -30,6 +30,8 @@ class Comparator:
     meaning: str
     #: False where the result is judged by what the API promises, without a Torch computation.
     needs_reference: bool = True
+    #: False where the values are whatever was in memory, so that two runs have the form in common and no more.
+    repeatable: bool = True
 
 
 def elementwise(comparison: Comparison) -> None:
@@ -43,7 +45,9 @@ ELEMENTWISE = Comparator(elementwise, "element by element")
 _comparators: dict[str, Comparator] = {}
 
 
-def comparator(*apis: str, meaning: str, needs_reference: bool = True) -> Callable[[Judge], Judge]:
+def comparator(
+    *apis: str, meaning: str, needs_reference: bool = True, repeatable: bool = True
+) -> Callable[[Judge], Judge]:
     """Register the decorated function as the comparator of ``apis``.
 
     Raises:
@@ -54,7 +58,7 @@ def comparator(*apis: str, meaning: str, needs_reference: bool = True) -> Callab
         for api in apis:
             if api in _comparators:
                 raise ValueError(f"{api} has two comparators")
-            _comparators[api] = Comparator(judge, meaning, needs_reference)
+            _comparators[api] = Comparator(judge, meaning, needs_reference, repeatable)
         return judge
 
     return register

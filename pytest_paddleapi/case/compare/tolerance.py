@@ -61,3 +61,25 @@ def tolerance_for(options: ToleranceOptions, api: str, dtype: torch.dtype) -> To
         return Tolerance(options.atol, options.rtol, "fixed")
     rtol, atol = _TORCH_TABLE[dtype]
     return Tolerance(atol * TABLE_FACTOR, rtol * TABLE_FACTOR, f"{TABLE_FACTOR:g} x Torch's table for {name}")
+
+
+#: Of the largest result, in units of the dtype: how far the rounding of inputs to 16 bits moves a sum of products. With
+#: n terms, each off by up to one unit of itself, that is about 0.4 of the root mean square of the results, whose
+#: largest is some four times that; a sum that cancels needs as much, which is why it is not relative to each result.
+_MIXED_UNITS = 4.0
+
+
+def coarser_of(dtype: torch.dtype, lowered: torch.dtype | None) -> torch.dtype:
+    """``dtype``, or what a part of the computation was lowered to where that is less exact."""
+    if lowered is None or not dtype.is_floating_point:
+        return dtype
+    return lowered if torch.finfo(lowered).eps > torch.finfo(dtype).eps else dtype
+
+
+def mixed_tolerance(tolerance: Tolerance, expected: torch.Tensor, lowered: torch.dtype) -> Tolerance:
+    """Widened for results of which one side computed a part in ``lowered`` and the other did not."""
+    if not expected.is_floating_point() or not expected.numel():
+        return tolerance
+    largest = float(torch.nan_to_num(expected.detach().double(), 0.0, 0.0, 0.0).abs().max())
+    atol = _MIXED_UNITS * torch.finfo(lowered).eps * largest
+    return tolerance.at_least(atol, tolerance.rtol, f"one side computed in {str(lowered).removeprefix('torch.')}")

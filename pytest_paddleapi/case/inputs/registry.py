@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -70,17 +70,29 @@ class Draw:
         return self.call.value(name)
 
 
+def numpy_generator(seed: Sequence[int]) -> np.random.Generator:
+    """NumPy's generator for a seed of several words."""
+    return np.random.Generator(np.random.PCG64(list(seed)))
+
+
 class CallValues:
     """Makes the values of one call's tensors, each once, in any order that rules ask for."""
 
     def __init__(
-        self, api: str, arguments: Mapping[str, Any], makers: Mapping[str, Maker], default: Maker, seed: tuple[int, ...]
+        self,
+        api: str,
+        arguments: Mapping[str, Any],
+        makers: Mapping[str, Maker],
+        default: Maker,
+        seed: tuple[int, ...],
+        generator: Callable[[Sequence[int]], np.random.Generator] = numpy_generator,
     ) -> None:
         self.api = api
         self.arguments = arguments
         self._makers = makers
         self._default = default
         self._seed = seed
+        self._generator = generator
         self._made: dict[str, Any] = {}
         self._in_progress: set[str] = set()
 
@@ -105,8 +117,7 @@ class CallValues:
 
     def _make(self, value: Any, maker: Maker, path: tuple[Any, ...], seed: tuple[int, ...]) -> Any:
         if isinstance(value, TensorSpec):
-            rng = np.random.Generator(np.random.PCG64(list(seed)))
-            return _checked(maker(Draw(self, value, path, rng)), value, self.api, path)
+            return _checked(maker(Draw(self, value, path, self._generator(seed))), value, self.api, path)
         if isinstance(value, (list, tuple)):
             made = [self._make(v, maker, (*path, i), (*seed, i)) for i, v in enumerate(value)]
             return tuple(made) if isinstance(value, tuple) else made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import torch
 
 from ...process.messages import Stage, Verdict
+from ..amp import coarsest, in_one_dtype
 from ..callables import ClosedApiError, MissingApiError, paddle_function
 from ..compare.comparison import Comparison, Observer
+from ..holding import comparing_device, give_back_cache, received
 from ..paddle_side import PaddleCall
 from ..prepared import PreparedCase
 from ..reference.registry import NoEquivalent, NoReference, Reference
@@ -29,8 +32,11 @@ class BothSides:
 
     actual: SideResult
     expected: SideResult | None
-    #: What texts call them.
-    names: tuple[str, str] = ("Paddle", "Torch")
+
+    def received(self, device: str) -> BothSides:
+        """The same with each tensor one of Torch on the device of this name."""
+        expected = None if self.expected is None else received(self.expected, device)
+        return BothSides(received(self.actual, device), expected)
 
 
 def run_accuracy(case: PreparedCase, enter: Enter) -> Judgement:
@@ -55,6 +61,7 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
         enter(Stage.REFERENCE)
         try:
             expected = run_torch(case, reference, backward=backward)
+            give_back_cache(case.options)
         except NoEquivalent as exc:
             if case.comparator.needs_reference:
                 return Judgement(Verdict.CONFIG_CONVERT, f"no Torch reference for these arguments: {exc}")
@@ -128,21 +135,40 @@ def paddle_gradients(case: PreparedCase, call: PaddleCall, actual: SideResult, e
         actual.backward_error = exc
 
 
-def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = None) -> Judgement:
-    """The verdict on two results; ``observe`` is told of every pair that is compared by value."""
-    actual, expected = sides.actual, sides.expected
+def compare(
+    case: PreparedCase,
+    results: BothSides,
+    observe: Observer | None = None,
+    sides: tuple[str, str] = ("Paddle", "Torch"),
+) -> Judgement:
+    """The verdict on two results; ``observe`` is told of every pair that is compared by value, ``sides`` are the
+    names of the two in texts."""
+    device = comparing_device(case)
+    results = results.received(device)
+    # What comparators make without saying where must be beside what they compare.
+    with torch.device(device) if case.options.torch_device != "cpu" else nullcontext():
+        return _compare(case, results, observe, sides)
+
+
+def _compare(case: PreparedCase, results: BothSides, observe: Observer | None, sides: tuple[str, str]) -> Judgement:
+    actual, expected = results.actual, results.expected
+    if expected is not None and case.options.amp:
+        actual.outputs, expected.outputs = in_one_dtype(actual.outputs, expected.outputs)
+    lowered = [] if expected is None else [actual.computed_in, expected.computed_in]
     comparison = Comparison(
         api=case.api,
         arguments=case.values,
         actual=actual.outputs,
         expected=expected.outputs if expected else None,
+        sides=sides,
+        lowered=coarsest(*lowered),
+        lowered_once=len(set(lowered)) > 1,
         tolerances=case.options.tolerance,
         cotangents=actual.cotangents,
         actual_changed=actual.changed,
         expected_changed=expected.changed if expected else {},
         record_tolerance=case.options.record_tolerance,
         observe=observe,
-        sides=sides.names,
     )
     for note in [*(expected.notes if expected else ()), *actual.notes]:
         comparison.note(note)
@@ -150,7 +176,7 @@ def compare(case: PreparedCase, sides: BothSides, observe: Observer | None = Non
         comparison.actual_gradients, comparison.expected_gradients = _aligned(actual.gradients, expected.gradients)
         undefined = [name for name in expected.gradients if name not in actual.gradients]
         if undefined and actual.gradients:
-            comparison.note(f"Paddle defines no gradient for {', '.join(undefined)}")
+            comparison.note(f"{sides[0]} defines no gradient for {', '.join(undefined)}")
     else:
         comparison.actual_gradients = actual.gradients
     case.comparator.judge(comparison)

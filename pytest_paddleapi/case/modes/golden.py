@@ -188,7 +188,7 @@ def _download(case: PreparedCase, enter: Enter, store: Store, name: str) -> Judg
             return failure
         actual.notes.append(f"gradients not compared: {first_line(failure.text)}")
     enter(Stage.COMPARISON)
-    judged = compare(case, BothSides(actual, expected, _NAMES))
+    judged = compare(case, BothSides(actual, expected), sides=_NAMES)
     made = ", ".join(f"{key} {value}" for key, value in _shown(record.header.made_by).items())
     notes = (*judged.measured.notes, f"golden result by {made}")
     more: dict[str, int | float | str] = {**judged.measured.more, "golden": "compared"}

@@ -1,0 +1,1 @@
+"""A case as one script that needs Paddle, Torch and NumPy only."""
