@@ -21,6 +21,7 @@ from ...golden.names import deciding_options, object_name
 from ...golden.record import FORMAT, MOST_BYTES, Header, Record, decode, encode
 from ...golden.store import Store, open_store
 from ...process.messages import GoldenOptions, Measured, Stage, Verdict
+from ..holding import received
 from ..paddle_side import PaddleCall
 from ..prepared import PreparedCase
 from ..reference.registry import NoReference
@@ -136,7 +137,8 @@ def _run(case: PreparedCase, enter: Enter) -> SideResult | Judgement:
         if failure.verdict is not Verdict.NOT_SUPPORTED:
             return failure
         result.notes.append(f"gradients not stored: {first_line(failure.text)}"[:_LONGEST_NOTE])
-    return result
+    # In gpu-mode results are held where they were computed.
+    return received(result, "cpu")
 
 
 def _counts(header: Header) -> tuple[int, int]:
