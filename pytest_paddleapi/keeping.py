@@ -26,6 +26,7 @@ from . import __version__
 from .config.manifest import Case, Manifest
 from .items import CaseItem
 from .options import RunOptions
+from .options.golden import without_secrets
 from .options.repeating import decisive
 from .results.errors import ResultsDamagedError, ResultsError, ResultsLockedError
 from .results.folder import ResultsFolder
@@ -73,6 +74,11 @@ class Keeping:
         self._sharding: Sharding | None = None
         #: What the header says of the folder.
         self._note = ""
+
+    def versions(self) -> dict[str, str]:
+        """Of the installed frameworks."""
+        environment = self._environment()
+        return {"paddle": environment.paddle, "torch": environment.torch}
 
     def start(self) -> None:
         """Open the folder, begin the session in it, and decide what is left out. Called before anything is collected.
@@ -272,7 +278,7 @@ class Keeping:
         return self._elsewhere.union(index for index, case in cases if is_left_out(case.canonical))
 
     def _environment(self) -> Environment:
-        options = msgspec.to_builtins(self._options.case)
+        options = msgspec.to_builtins(without_secrets(self._options.case))
         return Environment(
             mode=self._options.mode.value,
             device_kind=self._kind,

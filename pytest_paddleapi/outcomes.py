@@ -10,6 +10,7 @@ import pytest
 from .config.manifest import Case, Manifest
 from .estimates import Estimates
 from .fleet import Placement
+from .goldens import Goldens
 from .html_report import HtmlReport
 from .keeping import Keeping
 from .known import KnownVerdicts
@@ -54,6 +55,7 @@ class Outcomes:
         self.performance = Performance(options, controls=controls)
         self.shrinker = FailureShrinker(options, placement, estimates)
         self.keeping = Keeping(config, options, manifest, placement.kind, devices)
+        self.golden = Goldens(options)
         self.html = HtmlReport(options, manifest, self.keeping)
         #: What sanitizers said, here and in workers, that belongs to no case.
         self.sanitizer_notes: list[str] = []
@@ -71,6 +73,7 @@ class Outcomes:
 
     def add(self, case: Case, report: pytest.TestReport, verdict: Verdict) -> None:
         """Count a final verdict."""
+        self.golden.count(report)
         self.tally.add(case.api, verdict.value, failed=report.failed)
         if self.progress is not None:
             self.progress.add(case.canonical, failed=report.failed)
@@ -105,6 +108,7 @@ class Outcomes:
         yield from self.known.lines()
         yield from self.keeping.lines()
         yield from self.html.lines()
+        yield from self.golden.lines()
         if xml := getattr(self._config.option, "xmlpath", None):
             yield f"JUnit XML: {xml}"
 

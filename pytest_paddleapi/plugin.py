@@ -60,6 +60,7 @@ class SessionHooks:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Open the results, and start the slot while pytest collects."""
+        self.state.look_at_store()
         self.state.outcomes.start()
         if self.state.runs_cases_here:
             self.state.warm_slot()

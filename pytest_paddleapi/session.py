@@ -31,6 +31,7 @@ from .hosts import INPUT, Hosts, host_of, neighbours, remote_groups
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .options import MODES, RunOptions, running_notes, worker_count
+from .options.golden import words_without_secrets
 from .outcomes import VERY_QUIET, Outcomes
 from .process.errors import SlotKilledError
 from .process.messages import CaseResult
@@ -137,6 +138,16 @@ class PaddleApiSession:
 
     # Life -----------------------------------------------------------------------------------
 
+    def look_at_store(self) -> None:
+        """Look at the store of golden results, once, before anything runs.
+
+        Raises:
+            pytest.UsageError: it cannot be used.
+        """
+        if not self.is_worker and not self.config.option.collectonly and self.fleet is not None:
+            models = (device.model for group in self.fleet.groups.values() for device in group)
+            self.outcomes.golden.start(self.placement.kind, models, self.outcomes.keeping.versions())
+
     def warm_slot(self) -> None:
         """Begin to start the case process while pytest collects."""
         self.slot.warm()
@@ -162,7 +173,7 @@ class PaddleApiSession:
     def make_engine(self, names: Sequence[str], cases: list[int]) -> Engine:
         """An engine over ``cases``, positions in ``names`` (node ids)."""
         assert self.fleet is not None
-        label = " ".join(map(str, self.config.invocation_params.args))
+        label = words_without_secrets(" ".join(map(str, self.config.invocation_params.args)), self.options.case.golden)
         try:
             self._admission = HostsAdmission(
                 self.fleet.groups,
@@ -410,7 +421,7 @@ class PaddleApiSession:
     def header(self) -> list[str]:
         """The lines under pytest's own."""
         running = running_notes(self.options.case, self.placement.kind)
-        notes = (*running, *self._device_notes(), *self.outcomes.keeping.header())
+        notes = (*running, *self._device_notes(), *self.outcomes.golden.header(), *self.outcomes.keeping.header())
         mode = MODES[self.options.mode].option
         return header_lines(mode, self._where(), self.manifest, self.outcomes.keeping.counted(), notes)
 
@@ -444,6 +455,7 @@ class PaddleApiSession:
             self.outcomes.finish_worker(self.slot.finish())
         if not self.is_worker and not self.config.option.collectonly:
             self.outcomes.known.update()
+            self.outcomes.golden.finish()
         self._finish_scheduler(session)
         self.outcomes.finish(int(session.exitstatus))
 

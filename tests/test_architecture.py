@@ -25,7 +25,8 @@ ALLOWED: dict[str, set[str]] = {
     "admission": {"errors", "devices"},
     "gpu_admission": {"admission", "devices", "errors"},
     "scheduling": {"gpu_admission", "process", "devices", "results", "config", "errors"},
-    "case": {"config", "process", "errors"},
+    "golden": {"process", "errors"},
+    "case": {"config", "process", "golden", "errors"},
     "shrinking": {"process", "results", "config", "errors"},
 }
 #: pytest's side: may import every room but ``case``.
@@ -44,6 +45,7 @@ TOP = {
     "progress",
     "tally",
     "known",
+    "goldens",
     "fleet",
     "estimates",
     "interrupts",

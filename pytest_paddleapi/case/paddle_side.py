@@ -157,6 +157,9 @@ class PaddleCall:
 
 def _from_torch(tensor: torch.Tensor) -> paddle.Tensor:
     name = str(tensor.dtype).removeprefix("torch.")
-    if name in CARRIER:
+    if name == "bfloat16":
         return paddle.to_tensor(tensor.view(torch.int16).numpy().view(np.uint16))
+    if name in CARRIER:
+        # Every float8 value is a float32 value too, so the cast changes nothing.
+        return paddle.to_tensor(tensor.float().numpy()).cast(name)
     return paddle.to_tensor(tensor.numpy())

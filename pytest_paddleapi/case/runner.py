@@ -21,6 +21,7 @@ from .modes.accuracy import run_accuracy
 from .modes.accuracy_stable import run_accuracy_stable
 from .modes.base import Judgement, ModeRunner
 from .modes.custom_device import run_custom_device
+from .modes.golden import open_golden, run_golden
 from .modes.paddle_only import run_paddle_only
 from .modes.performance import run_paddle_performance, run_paddle_torch_performance, run_torch_performance
 from .modes.static_graph import run_paddle_cinn
@@ -38,6 +39,7 @@ _MODES: dict[Mode, ModeRunner] = {
     Mode.PADDLE_PERFORMANCE: run_paddle_performance,
     Mode.TORCH_PERFORMANCE: run_torch_performance,
     Mode.PADDLE_TORCH_PERFORMANCE: run_paddle_torch_performance,
+    Mode.CUSTOM_DEVICE_VS_GPU: run_golden,
 }
 
 
@@ -91,6 +93,9 @@ class CaseRunner:
         if options.threads:
             torch.set_num_threads(options.threads)
         _prepare_device(options)
+        if options.golden is not None:
+            # Its library loads now, so that no case pays for it.
+            open_golden(options.golden)
 
     @staticmethod
     def warm_up() -> None:

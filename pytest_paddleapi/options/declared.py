@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from .golden import add_golden_options
 from .model import DEFAULT_TIMEOUT
 from .modes import add_mode_options
 from .performance import add_performance_options
@@ -16,6 +17,7 @@ __all__ = ["add_options"]
 def add_options(parser: pytest.Parser) -> None:
     """Register every option; called by pytest."""
     add_mode_options(parser)
+    add_golden_options(parser)
     add_running_options(parser)
     add_performance_options(parser)
     group = parser.getgroup("paddleapi", "Paddle API cases")

@@ -40,6 +40,9 @@ MODES: dict[Mode, ModeInfo] = {
     Mode.PADDLE_TORCH_PERFORMANCE: ModeInfo(
         "--paddle-torch-gpu-performance", "time Paddle and the Torch reference: forward, backward, and their ratio"
     ),
+    Mode.CUSTOM_DEVICE_VS_GPU: ModeInfo(
+        "--custom-device-vs-gpu", "compare Paddle on this machine with Paddle on another one, by stored results"
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from ..results.baseline import Baseline, BaselineError, read_baseline
 from ..results.verdicts import Verdict
 from ..sharding import BY_SIZE, Shard, read_shard
 from ..tolerances import read_tolerances
+from .golden import read_golden
 from .model import RunOptions
 from .modes import one_mode
 from .performance import performance_options, timing_options
@@ -56,6 +57,7 @@ def read_options(config: pytest.Config) -> RunOptions:
         dump=str(dump) if (dump := _dump_folder(config)) is not None else "",
         sanitize=option.paddleapi_sanitizer,
         timing=timing_options(config, mode),
+        golden=read_golden(config, mode),
     )
     return RunOptions(
         case=read_running_options(config, case),

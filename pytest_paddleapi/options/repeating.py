@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from .golden import golden_words
 from .model import DEFAULT_TIMEOUT, RunOptions
 from .modes import MODES
 from .performance import decisive_timing
@@ -17,6 +18,7 @@ def decisive(config: pytest.Config, options: RunOptions) -> list[str]:
     """The mode and every option that is not at its default, as words of a command line."""
     case, tolerance, given = options.case, options.case.tolerance, config.option
     parts = [MODES[options.mode].option]
+    parts += golden_words(case.golden)
     if case.seed:
         parts.append(f"--paddleapi-seed={case.seed}")
     if tolerance.kind == "bitwise":

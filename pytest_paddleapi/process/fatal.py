@@ -93,6 +93,7 @@ _LOST_DEVICE = {
     Stage.PADDLE: Verdict.PADDLE_CUDA,
     # A kernel runs after the call that started it, so Paddle's may fail while its result is read.
     Stage.COMPARISON: Verdict.PADDLE_CUDA,
+    Stage.GOLDEN: Verdict.CONFIG_INPUT,
 }
 
 
@@ -166,6 +167,8 @@ _SIDE = {
     Stage.REFERENCE: (Verdict.TORCH_ERROR, "in the Torch reference"),
     Stage.PADDLE: (Verdict.PADDLE_CRASH, "in Paddle"),
     Stage.COMPARISON: (Verdict.PADDLE_CRASH, "while the results were compared"),
+    # What is stored is an input of the comparison, and no kernel runs while it travels.
+    Stage.GOLDEN: (Verdict.CONFIG_INPUT, "while golden results were read or stored"),
 }
 
 

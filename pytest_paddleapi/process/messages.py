@@ -24,6 +24,7 @@ __all__ = [
     "FromCase",
     "FromLauncher",
     "FromSpare",
+    "GoldenOptions",
     "LaunchCase",
     "Load",
     "LoadFailed",
@@ -58,6 +59,7 @@ class Mode(str, enum.Enum):
     PADDLE_PERFORMANCE = "paddle-gpu-performance"
     TORCH_PERFORMANCE = "torch-gpu-performance"
     PADDLE_TORCH_PERFORMANCE = "paddle-torch-gpu-performance"
+    CUSTOM_DEVICE_VS_GPU = "custom-device-vs-gpu"
 
     @property
     def computes_in_torch(self) -> bool:
@@ -80,7 +82,15 @@ class Mode(str, enum.Enum):
         return self in (Mode.PADDLE_PERFORMANCE, Mode.TORCH_PERFORMANCE, Mode.PADDLE_TORCH_PERFORMANCE)
 
 
-_IN_PADDLE_ALONE = frozenset({Mode.PADDLE_ONLY, Mode.PADDLE_CINN, Mode.PADDLE_CUSTOM_DEVICE, Mode.PADDLE_PERFORMANCE})
+_IN_PADDLE_ALONE = frozenset(
+    {
+        Mode.PADDLE_ONLY,
+        Mode.PADDLE_CINN,
+        Mode.PADDLE_CUSTOM_DEVICE,
+        Mode.PADDLE_PERFORMANCE,
+        Mode.CUSTOM_DEVICE_VS_GPU,
+    }
+)
 
 
 class Stage(str, enum.Enum):
@@ -91,6 +101,7 @@ class Stage(str, enum.Enum):
     REFERENCE = "reference"
     PADDLE = "paddle"
     COMPARISON = "comparison"
+    GOLDEN = "golden"
 
 
 class ToleranceOptions(msgspec.Struct, frozen=True):
@@ -113,6 +124,22 @@ class TimingOptions(msgspec.Struct, frozen=True):
     seconds: float = 0.5
     #: It ends earlier once the 95 % confidence interval of the median is narrower than this share of the median.
     precision: float = 0.02
+
+
+class GoldenOptions(msgspec.Struct, frozen=True):
+    """Where golden results are kept, and which of the two machines this is.
+
+    ``url`` is a path, or a URL, which may hold secrets; with ``bcecmd`` (a program) it is that program's path and
+    ``bos_conf`` its configuration. ``shown`` is how the user names it again, without secrets. ``overwrite``: upload
+    also what is there.
+    """
+
+    url: str
+    upload: bool
+    shown: str
+    overwrite: bool = False
+    bcecmd: str = ""
+    bos_conf: str = ""
 
 
 class CaseOptions(msgspec.Struct, frozen=True):
@@ -147,6 +174,7 @@ class CaseOptions(msgspec.Struct, frozen=True):
     #: Folder that keeps what the case works on ("": none does).
     dump: str = ""
     timing: TimingOptions = TimingOptions()
+    golden: Union[GoldenOptions, None] = None
 
 
 class RunCase(msgspec.Struct, frozen=True, tag="run"):

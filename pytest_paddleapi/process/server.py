@@ -166,6 +166,7 @@ _RAISED = {
     Stage.REFERENCE: Verdict.TORCH_ERROR,
     Stage.PADDLE: Verdict.PADDLE_ERROR,
     Stage.COMPARISON: Verdict.PADDLE_ERROR,
+    Stage.GOLDEN: Verdict.CONFIG_INPUT,
 }
 
 

@@ -80,7 +80,7 @@ def run_both(case: PreparedCase, enter: Enter) -> BothSides | Judgement:
         return both_refuse(refusal, failure) if refusal else failure
     if refusal is not None:
         return refusal
-    _paddle_gradients(case, call, actual, expected)
+    paddle_gradients(case, call, actual, expected)
     if actual.backward_error is not None:
         failure = judge_exception(actual.backward_error, Stage.PADDLE, "Paddle's backward")
         if failure.verdict is not Verdict.NOT_SUPPORTED:
@@ -112,7 +112,7 @@ def both_refuse(torch_side: Judgement, paddle_side: Judgement) -> Judgement:
     return Judgement(Verdict.BOTH_ERROR, f"both refuse the call: {brief}\n{torch_side.text}\n{paddle_side.text}")
 
 
-def _paddle_gradients(case: PreparedCase, call: PaddleCall, actual: SideResult, expected: SideResult | None) -> None:
+def paddle_gradients(case: PreparedCase, call: PaddleCall, actual: SideResult, expected: SideResult | None) -> None:
     """Run Paddle's backward with the reference's output gradients (or, without one, with new ones)."""
     if expected is not None:
         fed = expected.cotangents
