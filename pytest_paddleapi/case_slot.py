@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .fleet import Placement
 from .gpu_admission import default_folder
-from .options import RunOptions
+from .options.model import RunOptions
 from .process.errors import StartError
 from .process.messages import CaseResult
 from .process.supervisor import Attempt, Supervisor

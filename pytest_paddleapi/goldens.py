@@ -19,7 +19,7 @@ from .golden.child import Request
 from .golden.names import deciding_options, manifest_name
 from .golden.record import FORMAT
 from .golden.redact import scrub
-from .options import RunOptions
+from .options.model import RunOptions
 
 __all__ = ["Goldens"]
 

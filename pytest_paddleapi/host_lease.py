@@ -9,7 +9,7 @@ from dataclasses import replace
 from .devices.model import DeviceError
 from .fleet import Placement, devices_of
 from .gpu_admission import AdmissionRules, LedgerError
-from .options import RunOptions
+from .options.model import RunOptions
 from .process.messages import CaseResult
 from .reporting import AttemptInfo
 from .results.verdicts import Verdict

@@ -8,7 +8,7 @@ import pytest
 
 from .config.manifest import Manifest
 from .keeping import Keeping
-from .options import RunOptions
+from .options.model import RunOptions
 from .reports import Choice, ReportError, check_path, collect, page_data, write_report
 from .results.errors import ResultsError
 from .results.reading import ResultsReader

@@ -25,8 +25,8 @@ import pytest
 from . import __version__
 from .config.manifest import Case, Manifest
 from .items import CaseItem
-from .options import RunOptions
 from .options.golden import without_secrets
+from .options.model import RunOptions
 from .options.repeating import decisive
 from .results.errors import ResultsDamagedError, ResultsError, ResultsLockedError
 from .results.folder import ResultsFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .config.manifest import Case, Manifest
-from .options import RunOptions
+from .options.model import RunOptions
 from .results.baseline import Baseline, Known, write_baseline
 from .results.verdicts import Outcome, Verdict, outcome_of
 

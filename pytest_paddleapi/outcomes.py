@@ -14,7 +14,7 @@ from .goldens import Goldens
 from .html_report import HtmlReport
 from .keeping import Keeping
 from .known import KnownVerdicts
-from .options import RunOptions
+from .options.model import RunOptions
 from .performance import Performance
 from .progress import Progress, ProgressRules
 from .results.verdicts import Verdict

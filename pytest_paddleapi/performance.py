@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from .config.manifest import Case
-from .options import RunOptions, cores
+from .options.model import RunOptions
+from .options.workers import cores
 from .process.messages import Mode
 from .results.comparing import SERIES, Change, Comparison, OldTimes, Series, compare, read_times, series_of
 from .results.errors import ResultsError

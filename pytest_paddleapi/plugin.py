@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Register the options."""
-    from .options import add_options
+    from .options.declared import add_options
 
     add_options(parser)
 
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options, read the configs, and register the rest of the hooks."""
     config.addinivalue_line("markers", "paddleapi(api, dtypes, mode): a Paddle API case; set by pytest-paddleapi.")
-    from .options import is_active
+    from .options.active import is_active
 
     if is_active(config):
         from .startup import start
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """``-n auto``: one worker per slot."""
-    from .options import is_active
+    from .options.active import is_active
 
     if not is_active(config):
         return None

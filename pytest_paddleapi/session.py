@@ -30,8 +30,11 @@ from .host_lease import HostLease
 from .hosts import INPUT, Hosts, host_of, neighbours, remote_groups
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
-from .options import MODES, RunOptions, running_notes, worker_count
 from .options.golden import words_without_secrets
+from .options.model import RunOptions
+from .options.modes import MODES
+from .options.running import running_notes
+from .options.workers import worker_count
 from .outcomes import VERY_QUIET, Outcomes
 from .process.errors import SlotKilledError
 from .process.messages import CaseResult

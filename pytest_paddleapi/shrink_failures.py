@@ -10,7 +10,7 @@ import msgspec
 from .estimates import Estimates
 from .fleet import Placement
 from .gpu_admission import AdmissionRules
-from .options import RunOptions
+from .options.model import RunOptions
 from .process.errors import StartError
 from .process.messages import CaseOptions
 from .results.verdicts import Outcome, Verdict, outcome_of

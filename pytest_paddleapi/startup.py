@@ -21,18 +21,13 @@ from .fleet import Fleet, Placement, build_fleet, single
 from .gpu_admission import LedgerFolderError, check_folder
 from .hosts import INPUT, RemotePlace
 from .items import session_key
-from .options import (
-    MODES,
-    RunOptions,
-    check_sanitizer_device,
-    cores,
-    device_options,
-    fit_to_devices,
-    memory_limit,
-    read_options,
-    worker_count,
-)
+from .options.model import RunOptions
+from .options.modes import MODES
 from .options.performance import check_torch_device
+from .options.reading import device_options, memory_limit, read_options
+from .options.running import fit_to_devices
+from .options.sanitizer import check_sanitizer_device
+from .options.workers import cores, worker_count
 from .session import PaddleApiSession
 
 _PR_SET_PDEATHSIG = 1

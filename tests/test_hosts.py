@@ -13,7 +13,7 @@ from pytest_paddleapi.fleet import Placement, build_fleet
 from pytest_paddleapi.gpu_admission import GIB, AdmissionRules, Granted, Group, Ledger, Slot
 from pytest_paddleapi.host_lease import HostLease
 from pytest_paddleapi.hosts import Hosts, host_of, neighbours, remote_groups
-from pytest_paddleapi.options import RunOptions
+from pytest_paddleapi.options.model import RunOptions
 from pytest_paddleapi.process.messages import CaseOptions, CaseResult, Mode
 from pytest_paddleapi.reporting import AttemptInfo
 from pytest_paddleapi.results.verdicts import Verdict

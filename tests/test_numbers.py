@@ -9,7 +9,7 @@ import pytest
 
 from pytest_paddleapi.admission.rules import DEVICE_RULES, AdmissionRules
 from pytest_paddleapi.numbers import Numbers, read_numbers
-from pytest_paddleapi.options import read_size
+from pytest_paddleapi.options.sizes import read_size
 from pytest_paddleapi.process.slot import StartRules
 
 DOCS = Path(__file__).parent.parent / "docs" / "numbers.md"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from .defaults import DEFAULT_TIMEOUT
 from .golden import add_golden_options
-from .model import DEFAULT_TIMEOUT
 from .modes import add_mode_options
 from .performance import add_performance_options
 from .running import add_running_options

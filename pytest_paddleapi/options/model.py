@@ -12,12 +12,10 @@ from ..process.sanitizer import Sanitizer
 from ..results.baseline import Baseline
 from ..results.verdicts import Verdict
 from ..sharding import Shard
+from .defaults import DEFAULT_TIMEOUT
 from .performance import PerformanceOptions
 
-__all__ = ["DEFAULT_TIMEOUT", "RunOptions"]
-
-#: Seconds; SPEC's limit of one case.
-DEFAULT_TIMEOUT = 1800.0
+__all__ = ["RunOptions"]
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,7 @@ from .sanitizer import read_sanitizer
 from .sizes import LEAST_SIZE, read_size
 from .workers import threads_per_worker, worker_count
 
-__all__ = ["device_options", "is_active", "memory_limit", "read_options"]
-
-
-def is_active(config: pytest.Config) -> bool:
-    """True where the command line asks for Paddle API cases."""
-    option = config.option
-    return bool(option.paddleapi_modes or option.paddleapi_configs or option.paddleapi_config)
+__all__ = ["device_options", "memory_limit", "read_options"]
 
 
 def read_options(config: pytest.Config) -> RunOptions:

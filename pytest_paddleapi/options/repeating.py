@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from .defaults import DEFAULT_TIMEOUT
 from .golden import golden_words
-from .model import DEFAULT_TIMEOUT, RunOptions
+from .model import RunOptions
 from .modes import MODES
 from .performance import decisive_timing
 from .running import running_words

@@ -31,6 +31,7 @@ def test_a_failure_becomes_small(config: str, first: str, last: str | None, caps
     assert lines[-3].endswith(lines[-1])
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_told_by_its_stage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["shrink", SLOW, "--timeout=3", "--max-runs=2"]) == 0
     lines = capsys.readouterr().out.splitlines()

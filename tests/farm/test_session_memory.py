@@ -23,6 +23,7 @@ def refusals(farm: Farm, device: int = 0, *, injected: bool = False) -> int:
     return sum(found.injected is injected for found in farm.refusals(device))
 
 
+@pytest.mark.slow
 def test_case_that_needs_more_than_its_estimate_grows_until_it_passes_or_had_all(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=1, mib=256, context_mib=16)
     fits, too_big = big_case(32), big_case(96)
@@ -53,6 +54,7 @@ def test_case_that_fits_on_no_device_is_skipped_with_its_numbers(make_farm: Any,
     assert farm.peak(0) < 64 * MIB
 
 
+@pytest.mark.slow
 def test_two_sessions_on_one_device_share_it_without_a_refusal(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=1, mib=320, context_mib=16)
     # The last one takes nearly all: it fits only once the other session's idle process has given its context back.

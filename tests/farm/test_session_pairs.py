@@ -79,6 +79,7 @@ def test_what_is_no_pair_is_a_usage_error(
     assert done.code == 4 and says in done.output, done.output
 
 
+@pytest.mark.slow
 def test_a_death_frees_both_devices(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=2, mib=512, context_mib=16)
     # Dies while it brings the gradient to the second device, which has the output already.

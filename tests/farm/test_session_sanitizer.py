@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .farm import MIB, Action, Event
 
 STAND_IN = Path(__file__).parents[1] / "sanitizer" / "compute_sanitizer.py"
@@ -13,6 +15,7 @@ SMALL = [f'paddle.abs(Tensor([{size}, 30000],"float32"))' for size in (1, 2)]
 LARGE = 'paddle.abs(Tensor([6, 1048576],"float32"))'
 
 
+@pytest.mark.slow
 def test_a_crash_then_a_finding_then_a_pass(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=1, mib=512, context_mib=16)
     # In the first case of the first process, and not while it gets ready.

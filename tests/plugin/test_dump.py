@@ -14,6 +14,8 @@ import pytest
 
 from .conftest import PASS, PASS_2, Session
 
+pytestmark = pytest.mark.any_version
+
 Run = Callable[..., Session]
 Configs = Callable[..., Path]
 
@@ -82,6 +84,7 @@ def test_a_passing_and_a_failing_case(run: Run, pytester: pytest.Pytester, monke
     assert not np.allclose(ours, theirs, atol=0.1)
 
 
+@pytest.mark.slow
 def test_what_there_is_when_paddle_raises_or_dies(run: Run, pytester: pytest.Pytester) -> None:
     for config, verdict in ((RAISES, "paddle_error"), (DIES, "paddle_crash")):
         run("--accuracy", f"--paddleapi-config={config}", "--paddleapi-dump=dump")

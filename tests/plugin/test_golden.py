@@ -17,6 +17,8 @@ import yaml  # type: ignore[import-untyped]  # here, because a run in this proce
 
 from .conftest import PASS, PASS_2, UNSUPPORTED, Session
 
+pytestmark = pytest.mark.any_version
+
 Run = Callable[..., Session]
 Configs = Callable[..., Path]
 

@@ -87,6 +87,7 @@ def test_a_failure_says_where_it_stands_and_how_it_was_run(run: Run, configs: Co
     session.result.stdout.fnmatch_lines(["SKIPPED [[]1] *a.txt:3: not_supported: *"])
 
 
+@pytest.mark.slow
 @pytest.mark.any_version
 def test_a_misspelt_api_is_told_what_is_near(run: Run, configs: Configs) -> None:
     wrong = [PASS.replace("abs", name) for name in ("abss", "Tensor.abss", "nn.functionl.relu")]
@@ -142,6 +143,7 @@ def test_paddle_only_needs_no_reference(run: Run, configs: Configs, workers: str
     assert sorted(session.verdicts().values()) == ["paddle_error", "pass"]
 
 
+@pytest.mark.slow
 @pytest.mark.any_version
 def test_tolerance_file_by_api_and_dtype(run: Run, configs: Configs, pytester: pytest.Pytester) -> None:
     configs("a.txt", INEXACT)
@@ -161,6 +163,7 @@ def test_fixed_tolerance_and_recorded_decade(run: Run, configs: Configs) -> None
     assert "tightest tolerance: 1e-" in found["notes"]
 
 
+@pytest.mark.slow
 @pytest.mark.any_version
 def test_inputs_depend_on_the_seed_only(run: Run, configs: Configs) -> None:
     """The same difference, bit for bit, whatever stands beside the case or which worker runs it."""

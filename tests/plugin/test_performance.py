@@ -14,6 +14,8 @@ from pytest_paddleapi.process.messages import Mode
 
 from .conftest import PASS, PASS_2, UNKNOWN, Session
 
+pytestmark = pytest.mark.any_version
+
 Run = Callable[..., Session]
 Configs = Callable[..., Path]
 QUICK = "--paddleapi-timing-seconds=0.02"

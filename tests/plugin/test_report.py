@@ -43,6 +43,7 @@ def test_a_session_leaves_its_report(run: Run, configs: Configs, workers: str, p
     assert set(tries["exact"]) == {1}
 
 
+@pytest.mark.slow
 def test_a_resumed_session_shows_what_it_left_out(run: Run, configs: Configs, pytester: pytest.Pytester) -> None:
     configs("a.txt", PASS)
     run(*OPTIONS)

@@ -19,7 +19,7 @@ import pytest
 
 from pytest_paddleapi.config.manifest import build_manifest
 from pytest_paddleapi.keeping import Keeping
-from pytest_paddleapi.options import RunOptions
+from pytest_paddleapi.options.model import RunOptions
 from pytest_paddleapi.process.messages import CaseOptions
 from pytest_paddleapi.results.errors import ResultsError
 from pytest_paddleapi.results.folder import ResultsFolder

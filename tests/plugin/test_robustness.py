@@ -120,6 +120,7 @@ def test_killing_the_controller_leaves_no_process_and_no_lease(configs: Configs,
     assert [lease for state in read_ledger(ledger).sessions for lease in state.leases] == []
 
 
+@pytest.mark.slow
 @pytest.mark.any_version
 def test_two_sessions_share_the_memory_of_one_host(configs: Configs, pytester: pytest.Pytester) -> None:
     """Together they ask for more than there is; the ledger lets one case run at a time, and both finish."""

@@ -9,6 +9,8 @@ import pytest
 
 from .conftest import BOTH_ERROR, PASS, PASS_2, Session
 
+pytestmark = pytest.mark.any_version
+
 Run = Callable[..., Session]
 Configs = Callable[..., Path]
 
@@ -29,6 +31,7 @@ def test_eager_paddle_with_the_static_graph(run: Run, configs: Configs) -> None:
     )
 
 
+@pytest.mark.slow
 def test_all_the_switches_at_once(run: Run, configs: Configs) -> None:
     configs("a.txt", PASS, PASS_2)
     switches = ("--paddleapi-test-cpu", "--paddleapi-gpu-mode", "--paddleapi-amp", "--paddleapi-input-backend=paddle")

@@ -191,7 +191,7 @@ def test_merged_shards_are_the_unsharded_run(configs: Configs, pytester: pytest.
     assert main(["merge", "all.xml", "r1.xml", "r2.xml", "r3.xml"]) == 0
     assert kept("all") == kept("whole")
     assert len(kept("all")) == 40
-    assert testcases(pytester.path / "all.xml") == testcases(pytester.path / "whole.xml")
+    assert cases_of(pytester.path / "all.xml") == cases_of(pytester.path / "whole.xml")
     whole, merged = (ElementTree.parse(name).getroot()[0].attrib for name in ("whole.xml", "all.xml"))
     assert {**whole, "time": "", "timestamp": ""} == {**merged, "time": "", "timestamp": ""}
 
@@ -208,7 +208,7 @@ def kept(folder: str) -> dict[str, dict[str, object]]:
         }
 
 
-def testcases(path: Path) -> list[str]:
+def cases_of(path: Path) -> list[str]:
     found = ElementTree.parse(path).getroot()[0]
     for case in found:
         case.attrib.pop("time")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from .conftest import PASS, UNPARSED, UNSUPPORTED, Session
 
+pytestmark = pytest.mark.any_version
+
 Run = Callable[..., Session]
 Configs = Callable[..., Path]
 

@@ -9,6 +9,8 @@ import pytest
 
 from .conftest import PASS, UNPARSED, Session
 
+pytestmark = pytest.mark.any_version
+
 #: Its kernel for the CPU takes std::random_device, whatever paddle.seed says.
 UNSTABLE = 'paddle.nn.functional.class_center_sample(Tensor([20],"int64"), 1000, 400)'
 
