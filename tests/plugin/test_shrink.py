@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from .conftest import PASS, UNPARSED, UNSUPPORTED, Session
 
 pytestmark = pytest.mark.any_version
