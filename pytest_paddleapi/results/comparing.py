@@ -12,7 +12,7 @@ and by its quantiles. For each series that both sessions have, with ``d`` the lo
    those that are nearest to it in length, as their median absolute deviation, which a few real changes do not move.
    Where that is less than its own intervals say, those count. This needs most series to be unchanged.
 3. *Test*: ``d`` in units of that scale has, without a change, a distribution with somewhat heavier tails than the
-   normal one; Student's with 8 degrees of freedom stands for it.
+   normal one; Student's with 6 degrees of freedom stands for it.
 4. *Many tests*: by Benjamini and Hochberg's procedure, at most :data:`FALSE_DISCOVERIES` of what is named is expected
    to be false.
 5. *Size*: a change must also be as large as the caller asks, in the median and in the 10th percentile. A real change
@@ -64,7 +64,9 @@ _MAD = 0.6744898
 _NORMAL_95 = 1.959964
 #: Fewer samples have no confidence interval, only a range, which is narrower.
 _LEAST_SAMPLES = 6
-_DEGREES = 8
+#: Even. Fewer name less: with 4, of 20 changes by 40 % among 200 times that scatter by 3 % none was named, with 8 four
+#: unchanged times of 52 were, on a busy machine.
+_DEGREES = 6
 
 #: By canonical config, and by the name of the series.
 Times = Mapping[str, Mapping[str, "Series"]]

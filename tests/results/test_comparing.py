@@ -90,10 +90,10 @@ def test_what_all_times_do_is_taken_out() -> None:
 
 def test_small_changes_are_not_named_however_sure() -> None:
     quiet = {"noise": lambda rng: rng.gauss(0, 1e-4)}
-    new = a_session(2, factor=lambda number: 1.04 if number == 50 else 1.0, **quiet)  # type: ignore[arg-type]
+    new = a_session(2, factor=lambda number: 1.06 if number == 50 else 1.0, **quiet)  # type: ignore[arg-type]
     old = a_session(1, **quiet)  # type: ignore[arg-type]
-    assert named(compare(old, new, 0.05)) == []
-    assert set(named(compare(old, new, 0.03))) == {'paddle.f(Tensor([50],"float32"))'}
+    assert named(compare(old, new, 0.07)) == []
+    assert set(named(compare(old, new, 0.05))) == {'paddle.f(Tensor([50],"float32"))'}
 
 
 def test_a_change_of_the_upper_part_alone_is_not_named() -> None:
@@ -141,7 +141,7 @@ def test_only_what_both_have_is_compared() -> None:
 
 def test_student_t_agrees_with_its_density() -> None:
     def density(t: float) -> float:
-        return math.exp(math.lgamma(4.5) - math.lgamma(4)) / math.sqrt(8 * math.pi) * (1 + t * t / 8) ** -4.5
+        return math.exp(math.lgamma(3.5) - math.lgamma(3)) / math.sqrt(6 * math.pi) * (1 + t * t / 6) ** -3.5
 
     for t in (0.0, 0.5, 2.0, 5.0, 20.0):
         # Substituting t = e**x, so that the far tail is reached.
@@ -150,7 +150,7 @@ def test_student_t_agrees_with_its_density() -> None:
         assert _two_sided(t) == pytest.approx(2 * tail, rel=2e-3)
         assert _two_sided(-t) == _two_sided(t)
     assert _two_sided(50.01) == pytest.approx(_two_sided(49.99), rel=2e-2)
-    assert 0 < _two_sided(1e6) < 1e-40
+    assert 0 < _two_sided(1e6) < 1e-30
 
 
 def test_adjusted_p_values_are_those_of_benjamini_and_hochberg() -> None:
