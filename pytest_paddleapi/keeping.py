@@ -149,6 +149,10 @@ class Keeping:
                 seconds.update(reader.seconds(self._options.mode.value, without=own))
         return seconds
 
+    def left_out(self) -> list[Case]:
+        """The cases that are not run, for what the results folder says or because they are other shards'."""
+        return [self._manifest.cases[index] for index in sorted(self._left_out)]
+
     def counted(self) -> list[str]:
         """What the header's line of configs says of those that are left out."""
         counts = [f"in other shards {len(self._elsewhere)}"] if self._elsewhere else []

@@ -84,6 +84,9 @@ class Outcomes:
 
     def summary(self, terminal: Any, quarantined: Mapping[str, str]) -> None:
         """Verdicts by count, the worst APIs, what was written; nothing of that with -qq."""
+        if self._config.pluginmanager.hasplugin("dsession"):
+            # The workers have deselected them, and xdist tells nobody.
+            terminal.stats.setdefault("deselected", []).extend(self.keeping.left_out())
         if self._config.option.verbose > VERY_QUIET:
             if self.tally:
                 terminal.section("Paddle API verdicts")
