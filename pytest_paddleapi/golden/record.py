@@ -29,7 +29,7 @@ FORMAT = 1
 _MARK = b"PDLGOLD"
 _PREFIX = 48
 _ALIGNMENT = 64
-#: A result of 100,000 tensors has a header of 12 MB; SPEC's longest line has 33,000 characters.
+#: A result of 100,000 tensors has a header of 12 MB; the longest line of a config file has 33,000 characters.
 _MOST_HEADER = 16 << 20
 #: More than a host has for one case; a reader allocates what the object really holds, and no more than this.
 MOST_BYTES = 256 << 30

@@ -6,7 +6,7 @@ import enum
 
 
 class Verdict(str, enum.Enum):
-    """How a case ended. SPEC: a case gets exactly one of these as its final verdict."""
+    """How a case ended. A case gets exactly one of these as its final verdict."""
 
     PASS = "pass"
     PADDLE_ACCURACY = "paddle_accuracy"

@@ -122,7 +122,7 @@ class LedgerAdmission:
                 continue  # it may answer again
 
     def need(self, estimate: int) -> int:
-        """Admission bytes by SPEC's rule."""
+        """Admission bytes of a case with this estimated peak."""
         return self.policy.admission_bytes(estimate)
 
     def is_oversize(self, need: int) -> bool:
@@ -270,7 +270,7 @@ class LedgerAdmission:
         return wanted
 
     def under_pressure(self, now: float, *, waiting: int, busy: int) -> bool:
-        """SPEC's pressure timeout."""
+        """Work has waited for as long as the rules allow, with nothing running."""
         return self.policy.under_pressure(now, waiting=waiting, busy=busy)
 
     def housekeep(self, now: float) -> None:
