@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import paddle
 import torch
@@ -36,9 +36,8 @@ def paddle_autocast(options: CaseOptions) -> contextlib.AbstractContextManager[A
     """Paddle's context, where the options ask for it, with nothing of ours in it that takes time."""
     if not options.amp:
         return contextlib.nullcontext()
-    return cast(
-        "contextlib.AbstractContextManager[Any]", paddle.amp.auto_cast(level="O1", dtype=_name(amp_dtype(options)))
-    )
+    context: contextlib.AbstractContextManager[Any] = paddle.amp.auto_cast(level="O1", dtype=_name(amp_dtype(options)))
+    return context
 
 
 def torch_autocast(options: CaseOptions) -> contextlib.AbstractContextManager[Any]:

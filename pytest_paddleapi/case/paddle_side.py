@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import paddle
@@ -58,7 +58,8 @@ class PaddleCall:
         Raises:
             MissingApiError, ClosedApiError: there is no such API, or it is not for configs.
         """
-        return cast("Callable[..., Any]", paddle_function(self.case.api))
+        found: Callable[..., Any] = paddle_function(self.case.api)
+        return found
 
     def keep_changed(self, values: Mapping[str, Any]) -> None:
         """Keep those of the arguments that the call changes."""

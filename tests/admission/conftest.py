@@ -57,7 +57,13 @@ class Programs:
     def start(self, command: str, *arguments: str) -> tuple[subprocess.Popen[str], list[str]]:
         """The process, and the words that it said when it was ready."""
         line = [sys.executable, str(Path(__file__).with_name("program.py")), command, str(self._folder), *arguments]
-        process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+        # Where the tests run in the background of a shell, SIGINT is ignored, and children inherit that.
+        process = subprocess.Popen(
+            line,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         self._running.append(process)
         assert process.stdout is not None
         words = process.stdout.readline().split(maxsplit=2)

@@ -90,5 +90,5 @@ def test_a_program_that_the_session_started_does_not_keep_it_alive(programs: Pro
 def test_by_whatever_signal_a_session_ends(programs: Programs, open_ledger: OpenLedger, end: signal.Signals) -> None:
     process, _ = programs.start("hold", "60")
     process.send_signal(end)
-    process.wait()
+    process.wait(30)
     assert isinstance(open_ledger().reserve(slot(), "c", 90), Granted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,10 +66,10 @@ class Refusing(PaddleCall):
     text = "kernel with key (npu) of kernel `exp` is not registered"
     in_backward = False
 
-    def call(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def function(self) -> Callable[..., Any]:
         if not self.in_backward:
             raise RuntimeError(self.text)
-        return super().call(args, kwargs)
+        return super().function()
 
     def gradients(self, cotangents: Any) -> dict[str, torch.Tensor]:
         if self.in_backward:
