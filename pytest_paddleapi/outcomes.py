@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,8 +86,10 @@ class Outcomes:
     def summary(self, terminal: Any, quarantined: Mapping[str, str]) -> None:
         """Verdicts by count, the worst APIs, what was written; nothing of that with -qq."""
         if self._config.pluginmanager.hasplugin("dsession"):
-            # The workers have deselected them, and xdist tells nobody.
-            terminal.stats.setdefault("deselected", []).extend(self.keeping.left_out())
+            # The workers have deselected them, and xdist tells nobody. Other plugins look through what stands here.
+            gone = [SimpleNamespace(nodeid=f"{case.file}::{case.name}") for case in self.keeping.left_out()]
+            if gone:
+                terminal.stats.setdefault("deselected", []).extend(gone)
         if self._config.option.verbose > VERY_QUIET:
             if self.tally:
                 terminal.section("Paddle API verdicts")

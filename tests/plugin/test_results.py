@@ -217,8 +217,6 @@ def test_a_verdict_that_is_not_final_hides_no_final_one(options: dict[str, Any],
 
 # Kills --------------------------------------------------------------------------------------
 
-CASES = 60
-
 
 def final_verdicts(folder: Path) -> Counter[str]:
     """How often each config was decided."""
@@ -228,17 +226,17 @@ def final_verdicts(folder: Path) -> Counter[str]:
         return Counter()  # the session has not begun to write
 
 
-def kill_and_resume(folder: Path, kills: int) -> None:
+def kill_and_resume(folder: Path, cases: int, kills: int) -> None:
     """Kill the controller after a few more verdicts, ``kills`` times; then let it come to its end."""
     chance = random.Random(kills)
-    configs = [f'paddle.abs(Tensor([{n}],"float32"))' for n in range(1, CASES + 1)]
+    configs = [f'paddle.abs(Tensor([{n}],"float32"))' for n in range(1, cases + 1)]
     (folder / "a.txt").write_text("\n".join(configs) + "\n")
     results = folder / "results"
     command = [sys.executable, "-m", "pytest", "--accuracy", "--paddleapi-configs=a.txt", "-p", "no:rerunfailures"]
     command += ["--paddleapi-results=results", "--paddleapi-resume", "--paddleapi-ledger=ledger"]
     for kill in range(kills):
         before = sum(final_verdicts(results).values())
-        wanted = before + chance.randint(1, (CASES - before) // (kills - kill + 1))
+        wanted = before + chance.randint(1, (cases - before) // (kills - kill + 1))
         with open(folder / "out", "wb") as out:
             process = subprocess.Popen([*command, f"-n{2 * (kill % 2)}"], cwd=folder, stdout=out, stderr=out)
         try:
@@ -251,19 +249,19 @@ def kill_and_resume(folder: Path, kills: int) -> None:
             process.send_signal(signal.SIGKILL)
             process.wait(30)
         assert max(final_verdicts(results).values()) == 1
-    left = CASES - sum(final_verdicts(results).values())
+    left = cases - sum(final_verdicts(results).values())
     assert left > 0
     done = subprocess.run([*command, "-n2"], cwd=folder, capture_output=True, text=True, timeout=240)
-    assert f"left out: resumed {CASES - left}" in done.stdout
+    assert f"left out: resumed {cases - left}" in done.stdout
     assert f"{left} passed" in done.stdout, done.stdout
     assert final_verdicts(results) == Counter(configs)
 
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_and_resumed_decides_each_case_once(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, 2)
+    kill_and_resume(tmp_path, 60, 2)
 
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_ten_times_decides_each_case_once(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, 10)
+    kill_and_resume(tmp_path, 500, 10)
