@@ -19,12 +19,11 @@ import torch
 
 from ..process import fatal
 from ..process.messages import CaseOptions
-from .compare.registry import ELEMENTWISE
 from .prepared import PreparedCase
 from .results import SideResult
 from .tensors import land, map_leaves, paddle_to_torch
 
-__all__ = ["comparing_device", "give_back_cache", "paddle_holder", "received", "torch_holder"]
+__all__ = ["give_back_cache", "paddle_holder", "received", "torch_holder"]
 
 
 def torch_holder(case: PreparedCase) -> Callable[[Any], Any]:
@@ -67,16 +66,6 @@ def _hold_paddle(value: Any, device: str, landing: str) -> Any:
         return paddle_to_torch(value)
 
 
-def comparing_device(case: PreparedCase) -> str:
-    """Torch's name of the device that values are compared on.
-
-    Comparators that do more than compare pairs of tensors work with NumPy, on the host.
-    """
-    if not case.options.second_device:
-        return case.landing
-    return case.options.second_torch_device if case.comparator is ELEMENTWISE else "cpu"
-
-
 def received(side: SideResult, device: str) -> SideResult:
     """The same results, with each tensor one of Torch on the device of this name. What was held stays valid."""
     receive = partial(_receive, device=device)
@@ -91,16 +80,8 @@ def received(side: SideResult, device: str) -> SideResult:
 def _receive(value: Any, device: str) -> Any:
     if isinstance(value, torch.Tensor):
         return value.to(device)
-    if not isinstance(value, paddle.Tensor):
-        return value
-    if device != "cpu" and value.place.is_gpu_place():
-        return _shared(value)
-    return paddle_to_torch(value).to(device)
-
-
-def _shared(value: paddle.Tensor) -> torch.Tensor:
-    """A Torch tensor over the same memory, on the same device."""
-    return torch.utils.dlpack.from_dlpack(paddle.utils.dlpack.to_dlpack(value))
+    # Nobody else has what is held, so that it needs no copy.
+    return land(value, device, copy=False) if isinstance(value, paddle.Tensor) else value
 
 
 def give_back_cache(options: CaseOptions) -> None:

@@ -75,8 +75,14 @@ class PreparedCase:
 
     @property
     def landing(self) -> str:
-        """Torch's name of the device that results are compared on. Only the plain comparison is made for any."""
-        return self.options.torch_device if self.options.gpu_mode and self.comparator is ELEMENTWISE else "cpu"
+        """Torch's name of the device that results are compared on: the second of a pair, in gpu-mode Torch's, else the
+        host. Comparators that do more than compare pairs of tensors work with NumPy, on the host."""
+        options = self.options
+        if self.comparator is not ELEMENTWISE:
+            return "cpu"
+        if options.second_device:
+            return options.second_torch_device
+        return options.torch_device if options.gpu_mode else "cpu"
 
     def rng(self, stream: int) -> np.random.Generator:
         """A generator that depends on the config, the seed and ``stream`` only."""

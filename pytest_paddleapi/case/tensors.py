@@ -77,16 +77,23 @@ _EXCHANGED = frozenset(
 )
 
 
-def land(tensor: paddle.Tensor, device: str) -> torch.Tensor:
-    """The values of a Paddle tensor as a Torch tensor on ``device`` (Torch's name), and nobody else's memory.
+def land(tensor: paddle.Tensor, device: str, *, copy: bool = True) -> torch.Tensor:
+    """The values of a Paddle tensor as a Torch tensor on ``device`` (Torch's name).
 
-    Where the tensor is on that device already, its values do not pass through the host.
+    Where the tensor is on that device already, its values do not pass through the host, and without ``copy`` the two
+    have one memory.
     """
     if device == "cpu" or not _shares(tensor, device):
         return paddle_to_torch(tensor).to(device)
     # Torch's stream must not run ahead of Paddle's.
     paddle.device.synchronize()
-    return torch.from_dlpack(tensor.detach().contiguous()).clone()
+    shared = share(tensor)
+    return shared.clone() if copy else shared
+
+
+def share(tensor: paddle.Tensor) -> torch.Tensor:
+    """A Torch tensor on the same device, over the same memory if that has no gaps."""
+    return torch.from_dlpack(tensor.detach().contiguous())
 
 
 def _shares(tensor: paddle.Tensor, device: str) -> bool:

@@ -12,25 +12,21 @@ from ..reports import Choice, check_path, collect, page_data, write_report
 from ..results.errors import ResultsError
 from ..results.reading import ResultsReader
 from . import CommandUsageError
+from .stores import add_folder, add_session
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``report``."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="as given to pytest's --paddleapi-results")
+    add_folder(parser)
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: report.html"
     )
     parser.add_argument(
         "--compare", type=Path, metavar="OLD", help="an earlier folder of results: show what is new, fixed and changed"
     )
-    parser.add_argument(
-        "--session",
-        choices=("latest", "all"),
-        default="all",
-        help="all (default): the last attempt of each case, whenever that was; latest: of the last session alone",
-    )
+    add_session(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from ..results.errors import ResultsError
@@ -16,6 +15,7 @@ from ..results.reading import ResultsReader
 from ..results.verdicts import Verdict
 from . import FAILED, CommandUsageError
 from .results_text import WRITERS
+from .stores import add_folder, add_session
 
 __all__ = ["add_arguments", "run"]
 
@@ -25,7 +25,7 @@ _FAILURES = frozenset({"failed", "error"})
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``results``."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="as given to pytest's --paddleapi-results")
+    add_folder(parser)
     parser.add_argument(
         "--format",
         choices=tuple(WRITERS),
@@ -35,12 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verdict", metavar="A,B", help="only cases whose verdict is one of these")
     parser.add_argument("--api", metavar="GLOB", help="only cases of the APIs that match, such as 'paddle.nn.*'")
     parser.add_argument("--all-attempts", action="store_true", help="every attempt, not the last one of each case")
-    parser.add_argument(
-        "--session",
-        choices=("latest", "all"),
-        default="all",
-        help="all (default): the last attempt of each case, whenever that was; latest: of the last session alone",
-    )
+    add_session(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,9 +7,10 @@ import pytest
 paddle = pytest.importorskip("paddle")
 torch = pytest.importorskip("torch")
 
-from pytest_paddleapi.case.holding import _shared, comparing_device, paddle_holder, received, torch_holder  # noqa: E402
+from pytest_paddleapi.case.holding import paddle_holder, received, torch_holder  # noqa: E402
 from pytest_paddleapi.case.prepared import PreparedCase, prepare  # noqa: E402
 from pytest_paddleapi.case.results import SideResult  # noqa: E402
+from pytest_paddleapi.case.tensors import share  # noqa: E402
 from pytest_paddleapi.config import parse_call  # noqa: E402
 from pytest_paddleapi.process.messages import CaseOptions  # noqa: E402
 
@@ -65,14 +66,14 @@ def test_torch_goes_to_the_device_that_it_is_told() -> None:
 
 def test_only_plain_comparisons_are_on_the_second_device() -> None:
     options = CaseOptions(second_device="gpu:1", second_torch_device="cuda:1")
-    assert comparing_device(case_of(options)) == "cuda:1"
-    assert comparing_device(case_of(options, 'paddle.linalg.svd(Tensor([2, 2],"float32"))')) == "cpu"
-    assert comparing_device(case_of(CaseOptions())) == "cpu"
+    assert case_of(options).landing == "cuda:1"
+    assert case_of(options, 'paddle.linalg.svd(Tensor([2, 2],"float32"))').landing == "cpu"
+    assert case_of(CaseOptions()).landing == "cpu"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_memory_is_shared_where_both_know_the_device(dtype: str) -> None:
     held = paddle_holder(case_of(PAIR))(paddle.zeros([4]).cast(dtype))
-    shared = _shared(held)
+    shared = share(held)
     assert shared.dtype == getattr(torch, dtype)
     assert shared.data_ptr() == held.data_ptr()

@@ -14,7 +14,7 @@ from ...process.messages import Stage, Verdict
 from ..amp import coarsest, in_one_dtype
 from ..callables import ClosedApiError, MissingApiError, paddle_function
 from ..compare.comparison import Comparison, Observer
-from ..holding import comparing_device, give_back_cache, received
+from ..holding import give_back_cache, received
 from ..paddle_side import PaddleCall
 from ..prepared import PreparedCase
 from ..reference.registry import NoEquivalent, NoReference, Reference
@@ -145,7 +145,7 @@ def compare(
 ) -> Judgement:
     """The verdict on two results; ``observe`` is told of every pair that is compared by value, ``sides`` are the
     names of the two in texts."""
-    device = comparing_device(case)
+    device = case.landing
     results = results.received(device)
     # What comparators make without saying where must be beside what they compare.
     with torch.device(device) if case.options.torch_device != "cpu" else nullcontext():

@@ -12,7 +12,6 @@ import numpy as np
 from ...process import fatal
 from ...process.messages import Measured, Stage, Verdict
 from ..compare.bitwise import RepeatComparison
-from ..holding import comparing_device
 from ..prepared import PreparedCase
 from ..results import SideResult
 from ..tensors import map_leaves
@@ -69,7 +68,7 @@ def _second_refused(judgement: Judgement) -> Judgement:
 
 
 def _judge(case: PreparedCase, first: BothSides, second: BothSides) -> Judgement:
-    device = comparing_device(case)
+    device = case.landing
     first, second = first.received(device), second.received(device)
     across = compare(case, first)
     sections: list[str] = []

@@ -6,9 +6,11 @@ process at the case's time limit, and large results cross no other process.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import numpy as np
 import paddle
 import torch
@@ -194,9 +196,7 @@ def _download(case: PreparedCase, enter: Enter, store: Store, name: str) -> Judg
     made = ", ".join(f"{key} {value}" for key, value in _shown(record.header.made_by).items())
     notes = (*judged.measured.notes, f"golden result by {made}")
     more: dict[str, int | float | str] = {**judged.measured.more, "golden": "compared"}
-    changed = {name: getattr(judged.measured, name) for name in judged.measured.__struct_fields__}
-    measured = Measured(**{**changed, "notes": notes, "more": more})
-    return Judgement(judged.verdict, judged.text, measured, judged.fatal)
+    return replace(judged, measured=msgspec.structs.replace(judged.measured, notes=notes, more=more))
 
 
 def _read(store: Store, name: str) -> Record | None:
