@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from _shared import table
 from pytest_paddleapi.config import Call, ConfigSyntaxError, parse_call, print_call
 from pytest_paddleapi.config.sizes import estimate_host_bytes
 from pytest_paddleapi.mutating import variants
+from pytest_paddleapi.process.estimator import Estimator
+from pytest_paddleapi.process.estimator_messages import EstimatorOptions
 from pytest_paddleapi.process.messages import CaseOptions
 from pytest_paddleapi.process.supervisor import Supervisor
 
@@ -61,14 +64,22 @@ def _show(count: int, verdicts: Mapping[str, Counter[str]]) -> None:
 
 
 def _estimate_large(calls: list[Call], counts: Counter[str], verbose: bool) -> None:
-    from pytest_paddleapi.case.estimate import Way, estimate
-
-    for _, variant in variants(calls, ("large",)):
-        found = estimate(variant, CaseOptions(threads=1), quick=False, limit=2.0)
-        followed = found.way is Way.OPERATOR
-        counts["followed" if followed else "not followed"] += 1
-        if verbose and not followed:
-            print(f"large: {found.why}\n    {print_call(variant)}")
+    """In the estimating process of sessions, with its limits: some rules make values as large as the tensors."""
+    configs = [print_call(variant) for _, variant in variants(calls, ("large",))]
+    estimator = Estimator(EstimatorOptions(case=CaseOptions(threads=1))).start()
+    try:
+        estimator.submit(configs)
+        while estimator.pending:
+            estimator.poll()
+            time.sleep(0.05)
+        estimator.poll()
+        for config in configs:
+            followed = estimator.way(config) == "operator"
+            counts["followed" if followed else "not followed"] += 1
+            if verbose and not followed:
+                print(f"large, not followed: {config}")
+    finally:
+        estimator.close()
 
 
 def _calls(file: Path, count: int) -> Iterator[Call]:
