@@ -11,6 +11,8 @@ import time
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+#: Of ``linux/falloc.h``: a hole is only punched where the size is kept.
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -40,6 +42,19 @@ def prefer_for_oom_kill() -> None:
     """Ask the kernel's OOM killer to take this process before the worker, which holds the verdicts."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb") as file:  # not everywhere writable
         file.write(b"500")
+
+
+def punch_hole(fd: int, offset: int, length: int) -> None:
+    """Give back what a file's ``length`` bytes from ``offset`` on take; they read as zeros, its size stays.
+
+    Raises:
+        OSError: the file system has no holes.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    arguments = (ctypes.c_int(_FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE), ctypes.c_int64(offset))
+    if libc.fallocate(ctypes.c_int(fd), *arguments, ctypes.c_int64(length)) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"fallocate: {os.strerror(code)}")
 
 
 def start_time(pid: int) -> int:

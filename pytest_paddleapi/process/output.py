@@ -1,32 +1,33 @@
-"""Files that a child writes into and the worker reads: stdout, stderr, stacks. Bounded."""
+"""Files in memory that a child writes into and the worker reads: stdout, stderr, stacks. Bounded."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-import tempfile
 import threading
+
+from . import kernel
 
 #: Kept of one case's output: its beginning and its end.
 _HEAD, _TAIL = 32 * 1024, 64 * 1024
-#: A file that grew beyond this is emptied, so that a child that prints for ever fills no disk.
+#: What a file may hold before its middle is given back, so that a child that prints for ever fills no memory.
 _LARGEST = 8 << 20
 
 
 class OutputFile:
-    """An unlinked temporary file, opened for appending; the child gets a copy of :attr:`fd`."""
+    """A file without a name, opened for appending; the child gets a copy of :attr:`fd`.
+
+    It lies in memory: a full disk would make each line that a case prints an error of the case.
+    """
 
     def __init__(self) -> None:
-        fd, path = tempfile.mkstemp(prefix="paddleapi-")
-        os.close(fd)
+        self.fd = os.memfd_create("paddleapi-output", os.MFD_CLOEXEC)
         # Appending, so that the child goes on at the new end after the file was emptied.
-        self.fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        os.unlink(path)
+        fcntl.fcntl(self.fd, fcntl.F_SETFL, fcntl.fcntl(self.fd, fcntl.F_GETFL) | os.O_APPEND)
         self._lock = threading.Lock()
         self._closed = False
-        #: Of what trimming removed: its beginning, its end, and how many bytes it was.
-        self._head = b""
-        self._last = b""
-        self._dropped = 0
+        #: The end of the middle part that was given back; it is only read where nothing was.
+        self._freed = _HEAD
 
     def append(self, data: bytes) -> None:
         """Add what came another way; nothing once it is closed. From another thread than :meth:`close` too."""
@@ -36,20 +37,19 @@ class OutputFile:
                 self.trim()
 
     def size(self) -> int:
-        """Bytes in the file now."""
+        """Bytes that were written since the last :meth:`take`, those given back included."""
         return os.fstat(self.fd).st_size
 
+    def held(self) -> int:
+        """Bytes of memory that the file takes now."""
+        return os.fstat(self.fd).st_blocks * 512
+
     def trim(self) -> None:
-        """Empty the file if it is too large, keeping its beginning and end. Called while the child writes."""
+        """Give back the middle of a file that is too large. Nothing that the child writes meanwhile is lost."""
         size = self.size()
-        if size > _LARGEST:
-            if not self._head:
-                self._head = os.pread(self.fd, _HEAD, 0)
-            # What is written between these two lines is lost; whoever writes that fast goes on writing.
-            self._last = os.pread(self.fd, _TAIL, size - _TAIL)
-            # One byte stays, so that the child sees that something was printed (see ``server._is_silent``).
-            os.ftruncate(self.fd, 1)
-            self._dropped += size - 1
+        if size - self._freed > _LARGEST:
+            kernel.punch_hole(self.fd, self._freed, size - _TAIL - self._freed)
+            self._freed = size - _TAIL
 
     def since(self, offset: int) -> str:
         """The text from byte ``offset`` on, at most the last 64 KiB of it."""
@@ -63,19 +63,18 @@ class OutputFile:
     def take(self) -> str:
         """The text since the last call; long text is cut in the middle."""
         size = self.size()
-        if not size and not self._dropped:
+        if not size:
             return ""
         text = self._text(size)
         os.ftruncate(self.fd, 0)
-        self._head, self._last, self._dropped = b"", b"", 0
+        self._freed = _HEAD
         return text
 
     def _text(self, size: int) -> str:
-        head = self._head or os.pread(self.fd, _HEAD, 0)
-        start = 1 if self._dropped else len(head)
-        rest = os.pread(self.fd, _TAIL, max(start, size - _TAIL)) if size > start else b""
-        tail = (self._last + rest)[-_TAIL:]
-        left_out = self._dropped + size - len(head) - len(tail)
+        head = os.pread(self.fd, _HEAD, 0)
+        start = max(len(head), size - _TAIL)
+        tail = os.pread(self.fd, _TAIL, start)
+        left_out = start - len(head)
         middle = f"\n... {left_out} bytes left out ...\n" if left_out > 0 else ""
         return head.decode("utf-8", "replace") + middle + tail.decode("utf-8", "replace")
 

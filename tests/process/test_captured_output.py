@@ -46,14 +46,14 @@ def test_much_output_keeps_its_beginning_and_its_end(light_slot: Supervisor) -> 
     assert len(attempt.stdout) < 200_000
 
 
-def test_printing_for_ever_fills_no_disk(light_slot: Supervisor) -> None:
+def test_printing_for_ever_fills_no_memory(light_slot: Supervisor) -> None:
     largest = 0
     done = threading.Event()
 
     def watch() -> None:
         nonlocal largest
         while not done.is_set():
-            largest = max(largest, light_slot._stdout.size())
+            largest = max(largest, light_slot._stdout.held())
             time.sleep(0.002)
 
     light_slot.ensure_ready()
@@ -65,7 +65,7 @@ def test_printing_for_ever_fills_no_disk(light_slot: Supervisor) -> None:
     assert attempt.result.verdict is Verdict.TIMEOUT
     assert attempt.stdout.startswith("the very first line\n")
     assert 0 < largest < 1 << 30, f"{largest / 2**20:.0f} MiB"
-    assert light_slot._stdout.size() == 0
+    assert light_slot._stdout.held() == 0
 
 
 def test_stdin_is_empty(light_slot: Supervisor) -> None:

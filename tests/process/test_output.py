@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_paddleapi.process import kernel
 from pytest_paddleapi.process.output import OutputFile
 
 
@@ -43,12 +44,12 @@ def test_long_text_keeps_its_head_and_tail_and_says_what_is_missing(output: Outp
     assert f"{1_000_011 - 96 * 1024} bytes left out" in text
 
 
-def test_trimming_frees_the_disk_and_keeps_the_head(output: OutputFile) -> None:
+def test_trimming_frees_memory_and_keeps_the_head(output: OutputFile) -> None:
     os.write(output.fd, b"first\n")
     for _ in range(20):
         os.write(output.fd, b"y" * (1 << 20))
         output.trim()
-        assert output.size() <= 9 << 20
+        assert output.held() <= 9 << 20
     os.write(output.fd, b"last")
     text = output.take()
     assert text.startswith("first\n")
@@ -56,9 +57,36 @@ def test_trimming_frees_the_disk_and_keeps_the_head(output: OutputFile) -> None:
     assert f"{(20 << 20) + 10 - 96 * 1024} bytes left out" in text
 
 
-def test_the_file_has_no_name(output: OutputFile) -> None:
-    assert os.readlink(f"/proc/self/fd/{output.fd}").endswith("(deleted)")
-    assert os.fstat(output.fd).st_mode & 0o777 == 0o600
+@pytest.mark.parametrize("late", [1, 70_000, 3 << 20])
+def test_what_is_written_while_the_middle_is_given_back_is_not_lost(
+    output: OutputFile, late: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.write(output.fd, b"first\n" + b"y" * (20 << 20))
+    real = kernel.punch_hole
+
+    def slow(fd: int, offset: int, length: int) -> None:
+        os.write(fd, b"z" * late + b"\nlast before")
+        real(fd, offset, length)
+        os.write(fd, b"\nlast after")
+
+    monkeypatch.setattr(kernel, "punch_hole", slow)
+    output.trim()
+    assert output.take().endswith("z\nlast before\nlast after")
+
+
+def test_the_next_text_starts_anew_after_a_long_one(output: OutputFile) -> None:
+    os.write(output.fd, b"y" * (20 << 20))
+    output.trim()
+    output.take()
+    assert output.held() == 0
+    os.write(output.fd, b"first\n" + b"z" * (20 << 20) + b"\nlast")
+    output.trim()
+    text = output.take()
+    assert (text[:6], text[-5:]) == ("first\n", "\nlast")
+
+
+def test_the_file_has_no_name_and_takes_no_disk(output: OutputFile) -> None:
+    assert os.readlink(f"/proc/self/fd/{output.fd}").startswith("/memfd:")
 
 
 def test_text_since_an_offset(output: OutputFile) -> None:
