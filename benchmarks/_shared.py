@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -126,15 +127,36 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
             print("  ".join("-" * width for width in widths))
 
 
+#: The plugin's own programs, each a module of its package or the path of one.
+_PROGRAM = re.compile(r"pytest_paddleapi[./]process[./](\w+)")
+
+
 def kind_of(process: psutil.Process, controller: int) -> str:
-    """What a process of a session is, whose controller has this process id."""
+    """What a process of a session is, whose controller has this process id.
+
+    One of ``controller``, ``worker``, ``zygote``, ``keeper``, ``spare``, ``case``, ``estimator``, ``sweeper``,
+    ``other``, and ``gone`` for one that has ended meanwhile.
+    """
     if process.pid == controller:
         return "controller"
     try:
-        parent = process.parent()
-        if "pytest_paddleapi.process.zygote" in " ".join(process.cmdline()):
-            inner = parent is not None and "pytest_paddleapi.process.zygote" in " ".join(parent.cmdline())
-            return "case" if inner else "zygote"
+        program, parent = _program(process), process.parent()
+        launcher = "" if parent is None else _program(parent)
+        if program == "spare" or (program and program == launcher):
+            # As long as a spare waits, its output is its keeper's.
+            waits = launcher == "keeper" and _output(process.pid) == _output(process.ppid())
+            return "spare" if waits else "case"
+        if program:
+            return program.removesuffix("_child")
         return "worker" if parent is not None and parent.pid == controller else "other"
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, FileNotFoundError, PermissionError):
         return "gone"
+
+
+def _program(process: psutil.Process) -> str:
+    match = _PROGRAM.search(" ".join(process.cmdline()))
+    return match[1] if match else ""
+
+
+def _output(pid: int) -> str:
+    return os.readlink(f"/proc/{pid}/fd/1")

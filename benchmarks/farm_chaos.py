@@ -3,7 +3,7 @@
 A round: 2 to 4 simulated devices of a few hundred MiB, two sessions that share them (each with or without workers, each
 with its own configs, some of which want most of a device), and a seeded choice of faults: allocations refused, aborts,
 segmentation faults, hangs, memory that comes back late, a driver that fails or hangs, other people's memory that comes
-and goes, and SIGKILL for case processes, zygotes, workers and controllers. Afterwards:
+and goes, and SIGKILL for case processes, spares, keepers, workers, estimators, sweepers and controllers. Afterwards:
 
 * every case of a session whose controller lived has exactly one final verdict, or is among those that the session names
   as not run when it stops early;
@@ -49,6 +49,10 @@ _EXPLAINED = {
     "timeout": ("hang",),
 }
 _NOT_RUN = re.compile(r"^(\d+) cases were not run:$", re.MULTILINE)
+#: Who is killed, and how often compared with the others.
+_VICTIMS = {"case": 6, "spare": 2, "keeper": 2, "worker": 3, "estimator": 1, "sweeper": 1, "controller": 1}
+#: For kinds that these sessions do not have, such as workers without xdist.
+_VICTIM_SECONDS = 20.0
 _SESSION_SECONDS = 240.0
 _CASE_SECONDS = 15
 #: ``abs`` is estimated to take 7 times its input on the device, and takes 5 times.
@@ -62,6 +66,8 @@ class Round:
     seed: int
     faults: list[str] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
+    #: Kinds of processes that were to be killed, and of which there was none in time.
+    missed: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
@@ -148,25 +154,29 @@ class Foreigner:
 def kill_some(rng: random.Random, sessions: list[FarmSession], found: Round) -> set[str]:
     """SIGKILL for up to four random processes at random moments; the tags of sessions whose controller died."""
     dead: set[str] = set()
-    wanted = rng.choices(("case", "zygote", "worker", "controller"), (6, 3, 3, 1), k=rng.randint(0, 4))
-    for kind in wanted:
-        deadline = time.monotonic() + 60.0  # for kinds that these sessions do not have
-        while time.monotonic() < deadline and any(session.running for session in sessions):
-            session = rng.choice(sessions)
-            if not _of_kind(session, kind):
-                time.sleep(0.1)
-                continue
-            time.sleep(rng.uniform(0.0, 3.0))
-            victims = _of_kind(session, kind)
-            if not victims:
-                continue
+    for kind in rng.choices(list(_VICTIMS), list(_VICTIMS.values()), k=rng.randint(0, 4)):
+        session = _kill(rng, sessions, kind)
+        (found.missed if session is None else found.kills)[kind] += 1
+        if session is not None and kind == "controller":
+            dead.add(session.tag)
+    return dead
+
+
+def _kill(rng: random.Random, sessions: list[FarmSession], kind: str) -> FarmSession | None:
+    """Kill one of a kind, and say whose it was; None where there was none in time."""
+    deadline = time.monotonic() + _VICTIM_SECONDS
+    while time.monotonic() < deadline and any(session.running for session in sessions):
+        session = rng.choice(sessions)
+        if not _of_kind(session, kind):
+            time.sleep(0.1)
+            continue
+        time.sleep(rng.uniform(0.0, 3.0))
+        victims = _of_kind(session, kind)
+        if victims:
             with contextlib.suppress(psutil.NoSuchProcess):
                 rng.choice(victims).kill()
-                found.kills[kind] += 1
-                if kind == "controller":
-                    dead.add(session.tag)
-            break
-    return dead
+                return session
+    return None
 
 
 def _of_kind(session: FarmSession, kind: str) -> list[psutil.Process]:
@@ -321,6 +331,7 @@ def _rows(rounds: list[Round]) -> list[tuple[str, int]]:
     for title, counts in (
         ("fault", Counter(fault for done in rounds for fault in done.faults)),
         ("killed", sum((done.kills for done in rounds), Counter())),
+        ("not there to be killed", sum((done.missed for done in rounds), Counter())),
         ("verdict", sum((done.verdicts for done in rounds), Counter())),
         ("session", sum((done.codes for done in rounds), Counter())),
         ("allocation refused", sum((done.refusals for done in rounds), Counter())),
