@@ -144,7 +144,7 @@ def kind_of(process: psutil.Process, controller: int) -> str:
         launcher = "" if parent is None else _program(parent)
         if program == "spare" or (program and program == launcher):
             # As long as a spare waits, its output is its keeper's.
-            waits = launcher == "keeper" and _output(process.pid) == _output(process.ppid())
+            waits = launcher == "keeper" and os.path.samefile(_output(process.pid), _output(process.ppid()))
             return "spare" if waits else "case"
         if program:
             return program.removesuffix("_child")
@@ -159,4 +159,4 @@ def _program(process: psutil.Process) -> str:
 
 
 def _output(pid: int) -> str:
-    return os.readlink(f"/proc/{pid}/fd/1")
+    return f"/proc/{pid}/fd/1"

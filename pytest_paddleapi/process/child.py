@@ -18,8 +18,6 @@ from .progress import Progress
 from .sanitizer_marks import Marks
 from .server import Runner, serve
 
-#: Held back around a fork, so that no handler of the zygote runs in the child.
-HELD_BACK = frozenset({signal.SIGCHLD, signal.SIGUSR1})
 #: Paddle, Torch or Python may have handlers for these; a case process must die of them, and say of which.
 _DEADLY = (signal.SIGTERM, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 
@@ -35,7 +33,6 @@ def become_case_process(
         faulthandler.disable()
         for number in (signal.SIGCHLD, *_DEADLY):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
         channel_fd, out, err, stacks, progress = fds
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (out, 1), (err, 2)):

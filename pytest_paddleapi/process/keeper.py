@@ -1,7 +1,9 @@
 """Keeps a spare behind the case process, for devices whose state does not survive a fork.
 
 Started by the supervisor as ``python -m pytest_paddleapi.process.keeper CHANNEL_FD ALIVE_FD PARENT_PID``; the
-arguments are those of :mod:`.zygote`. It imports no framework, so it cannot hang or crash with one.
+arguments are those of :mod:`.zygote`. It imports what survives a fork, such as Torch, and forks spares from that: they
+have only the rest to import, and share its memory. Where something has started a thread or opened a device meanwhile,
+spares are programs of their own that import everything.
 
 A spare may run under another program, such as a sanitizer (:mod:`.wrapping`). That program is then the child, and the
 leader of its process group; it stays when the spare becomes the case process.
@@ -25,7 +27,7 @@ from . import kernel
 from .command import program
 from .errors import ChannelClosedError, MalformedFrameError
 from .framing import Channel, channel_pair
-from .loading import receive_load, show_stacks
+from .loading import load_shared, receive_load, show_stacks
 from .messages import (
     CaseDied,
     CaseLaunched,
@@ -42,6 +44,7 @@ from .messages import (
     ToLauncher,
 )
 from .parent import CaseParent
+from .spare import wait_as_spare
 from .wrapping import Wrapping
 
 #: Spares that die one after the other while they wait: something is after them, and no use feeding it.
@@ -57,7 +60,9 @@ def main() -> NoReturn:
     show_stacks()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     channel = Channel(socket.socket(fileno=fd), msgspec.msgpack.Decoder(ToLauncher))
-    Keeper(channel, receive_load(channel)).run()
+    request = receive_load(channel)
+    load_shared(channel, request)
+    Keeper(channel, alive_fd, request).run()
 
 
 @dataclass
@@ -86,9 +91,10 @@ class Keeper(CaseParent):
     prepares its device.
     """
 
-    def __init__(self, channel: Channel[ToLauncher], request: Load) -> None:
-        super().__init__(channel)
+    def __init__(self, channel: Channel[ToLauncher], alive_fd: int, request: Load) -> None:
+        super().__init__(channel, alive_fd)
         self._request = request
+        self._forks = not request.wrapper and kernel.threads() == 1 and not kernel.open_devices()
         self._spare: _Spare | None = None
         self._wanted: _Launch | None = None
         #: What the spare and the case process run under, by the id of our child.
@@ -215,9 +221,8 @@ class Keeper(CaseParent):
         if self._spare is not None or self._preparing is not None or self._failed:
             return
         ours, theirs = channel_pair()
-        os.set_inheritable(theirs.fileno(), True)
         try:
-            pid, wrapping = self._spawn(theirs.fileno())
+            pid, wrapping = self._make(ours, theirs)
         except OSError as exc:
             ours.close()
             self._failed = True
@@ -237,6 +242,13 @@ class Keeper(CaseParent):
             wrapping.passed_on()
         with contextlib.suppress(ChannelClosedError):  # it is dead already, and reaped next
             spare.channel.send(self._request)
+
+    def _make(self, ours: socket.socket, theirs: socket.socket) -> tuple[int, Wrapping | None]:
+        if not self._forks:
+            os.set_inheritable(theirs.fileno(), True)
+            return self._spawn(theirs.fileno())
+        waiting = self._wanted.fds if self._wanted is not None else []
+        return self.fork(lambda: wait_as_spare(theirs), (ours.fileno(), *waiting)), None
 
     def _spawn(self, channel: int) -> tuple[int, Wrapping | None]:
         # Not subprocess: it would wait for its children by itself.

@@ -7,12 +7,15 @@ import ctypes
 import os
 import resource
 import signal
+import stat
 import time
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 #: Of ``linux/falloc.h``: a hole is only punched where the size is kept.
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
+#: Of ``Documentation/admin-guide/devices.txt``: memory devices, terminals, and pseudo-terminals.
+_HARMLESS_MAJORS = frozenset({1, 4, 5, *range(136, 144)})
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -36,6 +39,24 @@ def die_with_parent(parent: int) -> None:
 def adopt_orphans() -> None:
     """Become the parent of grandchildren whose parent dies, so that they can be reaped."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def threads() -> int:
+    """How many threads this process has."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def open_devices() -> list[str]:
+    """Device files that this process has open or mapped, other than terminals and the like of ``/dev/null``."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one that listed
+            mode = os.stat(f"/proc/self/fd/{name}")
+            if stat.S_ISCHR(mode.st_mode) and os.major(mode.st_rdev) not in _HARMLESS_MAJORS:
+                found.append(os.readlink(f"/proc/self/fd/{name}"))
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        mapped = {line.split(maxsplit=5)[5].strip() for line in file if " /dev/" in line}
+    return sorted({*found, *(name for name in mapped if not name.startswith(("/dev/shm/", "/dev/zero")))})
 
 
 def prefer_for_oom_kill() -> None:

@@ -1,7 +1,8 @@
 """The worker's handle on what makes case processes: start it, ask it for one, hear of deaths.
 
-A :class:`Zygote` forks them and serves the CPU. CUDA does not survive a fork, so other devices have
-:class:`Spares`: a loaded spare process becomes the case process, and a new spare is loaded behind it.
+A :class:`Zygote` forks them and serves the CPU. CUDA does not survive a fork, and Paddle's GPU builds ask it for
+devices as soon as they are imported, so other devices have :class:`Spares`: a loaded spare process becomes the case
+process, and a new spare is loaded behind it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -43,6 +45,8 @@ from .output import OutputFile
 from .sanitizer_log import SanitizerLog
 from .stacks import collect_stacks
 
+#: What touches no device when it is imported: Torch asks CUDA for nothing before the first tensor on a GPU.
+_SURVIVE_FORK = frozenset({"numpy", "torch"})
 _PACKAGES = {"paddle": "paddlepaddle (its GPU builds: see the README)"}
 #: The variable whose value, used once, marks everything that descends from one launcher.
 _MARK = "PYTEST_PADDLEAPI_PROCESS_TREE"
@@ -140,7 +144,8 @@ class _Parent:
         self._deaths: dict[int, CaseDied] = {}
         self._spoilt = False
         with contextlib.suppress(ChannelError):  # it is dead already; whoever waits for it is told why
-            self.channel.send(Load(runner, tuple(modules), tuple(wrapper)))
+            shared = 0 if wrapper else len(list(takewhile(_SURVIVE_FORK.__contains__, modules)))
+            self.channel.send(Load(runner, tuple(modules), tuple(wrapper), shared))
 
     def fileno(self) -> int:
         """The channel's descriptor."""
@@ -304,7 +309,7 @@ class Zygote(_Parent):
 
 
 class Spares(_Parent):
-    """A process that imports nothing, and keeps a spare that has imported everything and waits.
+    """A process that imports what survives a fork, and keeps a spare that has imported everything and waits.
 
     ``wrapper`` is the beginning of the command of a program that each spare is to run under, such as a sanitizer.
     """
@@ -318,9 +323,11 @@ class Spares(_Parent):
         #: What the sanitizer prints under which the spare runs; and the one that became a case process last.
         self._spare_log: SanitizerLog | None = None
         self._case_log: SanitizerLog | None = None
-        super().__init__(environment, runner, modules, wrapper)
         #: The spare that loads or waits.
         self._spare_pid: int | None = None
+        #: The keeper is at its own imports, as far as we know.
+        self._imports = True
+        super().__init__(environment, runner, modules, wrapper)
 
     def take_log(self) -> SanitizerLog | None:
         """What the sanitizer prints that the last launched process runs under."""
@@ -333,6 +340,7 @@ class Spares(_Parent):
 
     def _note(self, message: FromLauncher) -> None:
         super()._note(message)
+        self._imports = False
         if isinstance(message, SpareStarted):
             self._spare_pid = message.pid
             if message.wrapped:
@@ -359,6 +367,10 @@ class Spares(_Parent):
         log, self._spare_log = self._spare_log, None
         if log is not None:
             log.await_end(_SEND_SECONDS)
+
+    def _hurry(self) -> None:
+        if self._imports:
+            self._signal(signal.SIGKILL)  # as a zygote that does; a spare that it may have made just now dies with it
 
     def _hear(self, line: str) -> None:
         """What a spare prints, or its sanitizer in another form than reports: kept with what the keeper prints."""

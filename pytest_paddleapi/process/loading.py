@@ -1,4 +1,4 @@
-"""Imports what a case process needs and says how it went. Runs in a zygote, or in a spare."""
+"""Imports what a case process needs and says how it went. Runs in a zygote, a keeper or a spare."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
+from . import kernel
 from .framing import Channel
 from .messages import Load, Loaded, LoadFailed, ToLauncher
 
@@ -38,18 +40,10 @@ def receive_load(channel: Channel[ToLauncher]) -> Load:
 def load(channel: Channel[ToLauncher], request: Load) -> Any:
     """Import the modules, then the runner, and answer with Loaded or LoadFailed; the process exits after the latter."""
     start = time.monotonic()
-    versions: dict[str, str] = {}
     # Nothing that an import makes is garbage, and looking for some in it takes a fifth of the time.
     gc.disable()
     module, _, name = request.runner.partition(":")
-    for wanted in (*request.modules, module):
-        try:
-            imported = importlib.import_module(wanted)
-        except Exception:  # noqa: BLE001 - any failure of an import is told to the worker, which shows it to the user
-            missing = importlib.util.find_spec(wanted.partition(".")[0]) is None
-            channel.send(LoadFailed(wanted, traceback.format_exc()[-_LONGEST_TRACEBACK:], missing))
-            raise SystemExit(1) from None
-        versions[wanted] = str(getattr(imported, "__version__", ""))
+    versions = _import(channel, (*request.modules, module))
     runner = getattr(sys.modules[module], name)
     warm_up = getattr(runner, "warm_up", None)
     if warm_up is not None:
@@ -58,12 +52,35 @@ def load(channel: Channel[ToLauncher], request: Load) -> Any:
         except Exception:  # noqa: BLE001 - as above
             channel.send(LoadFailed(request.runner, traceback.format_exc()[-_LONGEST_TRACEBACK:], False))
             raise SystemExit(1) from None
+    _keep_what_is_there()
+    channel.send(Loaded(os.getpid(), time.monotonic() - start, kernel.threads(), versions))
+    return runner
+
+
+def load_shared(channel: Channel[ToLauncher], request: Load) -> None:
+    """Import what survives a fork; the process exits with LoadFailed where it cannot be."""
+    gc.disable()
+    _import(channel, request.modules[: request.shared])
+    _keep_what_is_there()
+
+
+def _import(channel: Channel[ToLauncher], modules: Sequence[str]) -> dict[str, str]:
+    versions: dict[str, str] = {}
+    for wanted in modules:
+        try:
+            imported = importlib.import_module(wanted)
+        except Exception:  # noqa: BLE001 - any failure of an import is told to the worker, which shows it to the user
+            missing = importlib.util.find_spec(wanted.partition(".")[0]) is None
+            channel.send(LoadFailed(wanted, traceback.format_exc()[-_LONGEST_TRACEBACK:], missing))
+            raise SystemExit(1) from None
+        versions[wanted] = str(getattr(imported, "__version__", ""))
+    return versions
+
+
+def _keep_what_is_there() -> None:
     gc.enable()
     gc.collect()
     # What is imported now is never garbage: later collections need not look at it, and the pages stay
     # shared after a fork.
     gc.freeze()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the frameworks may have put a handler of theirs
-    threads = len(os.listdir("/proc/self/task"))
-    channel.send(Loaded(os.getpid(), time.monotonic() - start, threads, versions))
-    return runner

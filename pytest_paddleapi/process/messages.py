@@ -244,13 +244,15 @@ class CaseNotReady(msgspec.Struct, frozen=True, tag="not_ready"):
 class Load(msgspec.Struct, frozen=True, tag="load"):
     """Worker to launcher, first of all: import these modules, then the runner.
 
-    ``runner`` is ``package.module:Class``. ``modules`` are imported in their order, before it. ``wrapper`` is the
-    beginning of the command that a spare is started with, where it is to run under another program.
+    ``runner`` is ``package.module:Class``. ``modules`` are imported in their order, before it; the first ``shared``
+    of them touch no device when they are imported, and so survive a fork. ``wrapper`` is the beginning of the command
+    that a spare is started with, where it is to run under another program.
     """
 
     runner: str
     modules: tuple[str, ...]
     wrapper: tuple[str, ...] = ()
+    shared: int = 0
 
 
 class LaunchCase(msgspec.Struct, frozen=True, tag="launch"):

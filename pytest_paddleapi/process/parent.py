@@ -1,6 +1,7 @@
 """The parent of case processes: passes signals on, reaps, ends what is left behind, and reports deaths.
 
 How a case process comes to be is a subclass's: :mod:`.zygote` forks it, :mod:`.keeper` turns a spare into it.
+Both fork with :meth:`CaseParent.fork`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ import contextlib
 import os
 import select
 import signal
+import sys
 import time
+import traceback
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from . import kernel
@@ -17,6 +21,8 @@ from .errors import ChannelClosedError
 from .framing import Channel
 from .messages import CaseDied, LaunchCase, MakeSpare, SignalCase, SignalSpare, ToLauncher
 
+#: Held back around a fork, so that no handler of the parent runs in the child.
+HELD_BACK = frozenset({signal.SIGCHLD, signal.SIGUSR1})
 #: Killed processes are waited for this long; one in the kernel's hands (state D) may take for ever.
 _GONE_SECONDS = 5.0
 
@@ -24,15 +30,54 @@ _GONE_SECONDS = 5.0
 class CaseParent:
     """A process of one thread that makes case processes, and ends them with the worker.
 
+    ``alive_fd`` is a pipe that it only keeps open: its end tells the sweeper that this process is gone.
+
     Attributes:
         children: the case processes that are not reaped, and the token of each.
     """
 
-    def __init__(self, channel: Channel[ToLauncher]) -> None:
+    def __init__(self, channel: Channel[ToLauncher], alive_fd: int) -> None:
         self.channel = channel
+        self.alive_fd = alive_fd
         self.children: dict[int, int] = {}
         self.pid = os.getpid()
         self.poll = select.poll()
+        #: Written to by the kernel's signals, once it serves.
+        self.wake_pipe: tuple[int, ...] = ()
+
+    def fork(self, become: Callable[[], object], foreign: Iterable[int] = ()) -> int:
+        """A child that does ``become`` and ends; it keeps none of our descriptors, nor the ``foreign`` ones.
+
+        Raises:
+            OSError: there can be no more processes.
+        """
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become(become, foreign)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
+        return pid
+
+    def _become(self, become: Callable[[], object], foreign: Iterable[int]) -> NoReturn:
+        try:
+            os.setsid()
+            kernel.die_with_parent(self.pid)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
+            self.channel.close()
+            for fd in (self.alive_fd, *self.wake_pipe, *foreign):
+                os.close(fd)
+            become()
+        except Exception:  # noqa: BLE001 - nothing may run on in the code that called
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(1)
 
     def launch(self, message: LaunchCase, fds: list[int]) -> None:
         """Make a case process; ``fds`` are its own to close."""
@@ -73,7 +118,7 @@ class CaseParent:
     def run(self) -> NoReturn:
         """Serve until the worker closes the channel."""
         kernel.adopt_orphans()
-        wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.wake_pipe = wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self.poll.register(self.channel, select.POLLIN)

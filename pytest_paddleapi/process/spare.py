@@ -1,8 +1,9 @@
 """A process that has imported everything, touches no device, and waits to become a case process.
 
-Started by the keeper as ``python -m pytest_paddleapi.process.spare CHANNEL_FD PARENT_PID``, in a session of its
-own, or by :mod:`.wrapped` in a wrapper's. Whoever cannot fork (CUDA does not survive it) keeps one of these behind
-the case process.
+The keeper forks it, in a session of its own, from what survives a fork; or starts it as ``python -m
+pytest_paddleapi.process.spare CHANNEL_FD PARENT_PID`` where nothing does; or :mod:`.wrapped` does that in a wrapper's
+session. Paddle's GPU builds ask CUDA for its devices when they are imported, and CUDA does not survive a fork: so a
+case process cannot be forked from one that has imported everything, and one of these waits behind it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ def main() -> NoReturn:
     kernel.die_with_parent(parent)
     os.set_inheritable(fd, False)  # not for programs that an import starts
     show_stacks()
-    channel = Channel(socket.socket(fileno=fd), msgspec.msgpack.Decoder(ToLauncher))
+    wait_as_spare(socket.socket(fileno=fd))
+
+
+def wait_as_spare(connection: socket.socket) -> NoReturn:
+    """Load what the keeper says over the connection, wait, and become the case process that it asks for."""
+    channel = Channel(connection, msgspec.msgpack.Decoder(ToLauncher))
     runner = load(channel, receive_load(channel))
     try:
         message = channel.receive()

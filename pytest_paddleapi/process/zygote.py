@@ -8,7 +8,6 @@ descriptor is a pipe that it only keeps open: its end tells the sweeper that the
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 from typing import Any, NoReturn
@@ -16,7 +15,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from . import kernel
-from .child import HELD_BACK, become_case_process
+from .child import become_case_process
 from .framing import Channel
 from .loading import load, receive_load, show_stacks
 from .messages import CaseLaunched, CaseNotLaunched, LaunchCase, ToLauncher
@@ -39,22 +38,16 @@ class Zygote(CaseParent):
     """Forks case processes from this one, which has imported everything."""
 
     def __init__(self, channel: Channel[ToLauncher], alive_fd: int, runner: Any) -> None:
-        super().__init__(channel)
-        self.alive_fd = alive_fd
+        super().__init__(channel, alive_fd)
         self.runner = runner
 
     def launch(self, message: LaunchCase, fds: list[int]) -> None:
         """Fork a case process."""
-        sys.stdout.flush()
-        sys.stderr.flush()
-        signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
         try:
-            pid = os.fork()
+            pid = self.fork(lambda: become_case_process(self.runner, message.options, fds))
         except OSError as exc:
             self.channel.send(CaseNotLaunched(message.token, f"fork failed: {exc}"))
         else:
-            if pid == 0:
-                self._child(message, fds)
             self.children[pid] = message.token
             try:
                 started = kernel.start_time(pid)
@@ -62,20 +55,8 @@ class Zygote(CaseParent):
                 started = 0  # it died already; its death is reported next
             self.channel.send(CaseLaunched(message.token, pid, started))
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
             for fd in fds:
                 os.close(fd)
-
-    def _child(self, message: LaunchCase, fds: list[int]) -> NoReturn:
-        try:
-            os.setsid()
-            kernel.die_with_parent(self.pid)
-            signal.set_wakeup_fd(-1)
-            self.channel.close()
-            os.close(self.alive_fd)
-            become_case_process(self.runner, message.options, fds)
-        finally:
-            os._exit(1)
 
 
 if __name__ == "__main__":

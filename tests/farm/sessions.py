@@ -154,8 +154,17 @@ def leftovers(farm: Farm, sessions: Iterable[FarmSession], seconds: float = 10.0
     return found
 
 
+def _described(process: psutil.Process) -> str:
+    try:
+        with process.oneshot():
+            parent = process.ppid()
+            return f"{process.status()}, child of {parent}, {process.num_threads()} threads: {process.cmdline()}"
+    except psutil.NoSuchProcess:
+        return "gone since"
+
+
 def _left(farm: Farm, sessions: list[FarmSession]) -> list[str]:
-    found = [f"process {p.pid} of {s.folder.name}" for s in sessions for p in s.processes()]
+    found = [f"process {p.pid} of {s.folder.name}: {_described(p)}" for s in sessions for p in s.processes()]
     for ledger in {session.ledger for session in sessions}:
         if ledger.exists():
             found += [f"session {state.name} in the ledger" for state in read_ledger(ledger).sessions]

@@ -55,15 +55,13 @@ class Worker:
             command, parent = " ".join(process.cmdline()), process.parent()
             if "sweeper" in command:
                 return "sweeper"
-            if "process.spare" in command:
-                # As long as it waits, its output is its parent's.
-                waits = os.readlink(f"/proc/{process.pid}/fd/1") == os.readlink(f"/proc/{process.ppid()}/fd/1")
-                return "spare" if waits else "case"
-            if "process.keeper" in command:
-                return "zygote"
-            if "process.zygote" not in command:
+            if "process.keeper" not in command and "process.zygote" not in command:
                 return "grandchild"
-            inner = parent is not None and "process.zygote" in " ".join(parent.cmdline())
+            inner = parent is not None and command == " ".join(parent.cmdline())
+            if "process.keeper" in command and inner:
+                # As long as it waits, its output is its parent's.
+                waits = os.path.samefile(f"/proc/{process.pid}/fd/1", f"/proc/{process.ppid()}/fd/1")
+                return "spare" if waits else "case"
         except (psutil.NoSuchProcess, FileNotFoundError):
             return "gone"
         return "case" if inner else "zygote"

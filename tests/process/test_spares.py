@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pytest_paddleapi.process import launcher
 from pytest_paddleapi.process.errors import StartError
 from pytest_paddleapi.process.launcher import Spares, Zygote
 from pytest_paddleapi.process.messages import Verdict
@@ -22,6 +23,9 @@ from pytest_paddleapi.process.stacks import thread_states
 from pytest_paddleapi.process.supervisor import Supervisor
 
 from .support import LIGHT, MakeSlot, alive, wait_until
+
+#: One that any user may open, and that is no terminal.
+DEVICE = "/dev/fuse"
 
 
 def parent_of(slot: Supervisor) -> psutil.Process:
@@ -41,9 +45,9 @@ def waiting(slot: Supervisor) -> psutil.Process | None:
 
 def loaded_spare(slot: Supervisor) -> psutil.Process:
     """The spare, once the worker has heard that it is loaded."""
-    launcher = slot._launcher
-    assert isinstance(launcher, Spares)
-    assert wait_until(lambda: launcher.death_of(0) is None and launcher.loaded is not None, 60.0)
+    spares = slot._launcher
+    assert isinstance(spares, Spares)
+    assert wait_until(lambda: spares.death_of(0) is None and spares.loaded is not None, 60.0)
     spare = waiting(slot)
     assert spare is not None
     return spare
@@ -167,9 +171,9 @@ def test_spares_that_die_one_after_the_other_are_a_failed_start(make_slot: MakeS
     keeper = parent_of(slot)
     for _ in range(3):
         loaded_spare(slot).kill()
-        launcher = slot._launcher
-        assert launcher is not None
-        assert wait_until(lambda launcher=launcher: launcher.death_of(0) is None and launcher.loaded is None)
+        spares = slot._launcher
+        assert spares is not None
+        assert wait_until(lambda spares=spares: spares.death_of(0) is None and spares.loaded is None)
     assert wait_until(lambda: waiting(slot) is None)
     assert slot.run("paddle pass").result.verdict is Verdict.PASS, "the case process is as well as before"
     slot.restart()
@@ -277,5 +281,91 @@ def test_with_the_real_frameworks_the_next_process_is_ready_at_once(make_slot: M
     assert time.monotonic() - start < 2.0, "the imports alone take longer"
     assert slot.pid == loaded.pid
     assert slot.run("paddle work", timeout=120).result.verdict is Verdict.PASS
-    assert parent_of(slot).memory_info().rss < 100 << 20
+    maps = [Path(f"/proc/{pid}/maps").read_text() for pid in (parent_of(slot).pid, slot.pid)]
+    assert ["libtorch_cpu" in text for text in maps] == [True, True]
+    assert ["libpaddle" in text for text in maps] == [False, True], "it may open devices when it is imported"
     slot.close()
+
+
+def test_a_spare_is_forked_and_has_only_the_rest_to_import(
+    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path
+) -> None:
+    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
+    slot = make_slot(runner=LIGHT, modules=("noting_module",), make_launcher=Spares, environment={"NOTES": str(notes)})
+    slot.ensure_ready()
+    keeper, spare = parent_of(slot), loaded_spare(slot)
+    assert spare.cmdline() == psutil.Process(slot.pid).cmdline() == keeper.cmdline()
+    assert [line.split()[:2] for line in notes.read_text().splitlines()] == [["imported", str(keeper.pid)]]
+    slot.close()
+
+
+@pytest.mark.parametrize("how", ["thread", "device"])
+def test_what_an_import_starts_or_opens_is_not_forked(
+    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path, how: str
+) -> None:
+    if how == "device" and not os.access(DEVICE, os.R_OK):
+        pytest.skip(f"{DEVICE} cannot be opened here")
+    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
+    environment = {"NOTES": str(notes), "NOTING_MODULE": how, "DEVICE": DEVICE}
+    slot = make_slot(runner=LIGHT, modules=("noting_module",), make_launcher=Spares, environment=environment)
+    slot.ensure_ready()
+    keeper, spare = parent_of(slot), loaded_spare(slot)
+    assert "pytest_paddleapi.process.keeper" in keeper.cmdline()
+    for process in (spare, psutil.Process(slot.pid)):
+        assert "pytest_paddleapi.process.spare" in process.cmdline()
+    assert [line.split()[1] for line in notes.read_text().splitlines()] == [
+        str(process) for process in (keeper.pid, slot.pid, spare.pid)
+    ]
+    assert slot.run("paddle segfault").result.verdict is Verdict.PADDLE_CRASH
+    assert slot.run("paddle pass").result.verdict is Verdict.PASS
+    slot.close()
+
+
+def test_an_import_that_fails_in_the_keeper_is_told_as_one_in_a_spare(
+    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path
+) -> None:
+    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
+    environment = {"NOTES": str(notes), "NOTING_MODULE": "fail"}
+    slot = make_slot(
+        runner=LIGHT,
+        modules=("noting_module",),
+        make_launcher=Spares,
+        environment=environment,
+        rules=StartRules(waits=(0.0,)),
+    )
+    with pytest.raises(StartError, match=r"(?s)noting_module could not be imported by .*no such luck"):
+        slot.ensure_ready(deadline=0.0)
+    slot.close()
+
+
+def test_an_import_that_hangs_in_the_keeper_shows_its_stacks(
+    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path
+) -> None:
+    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
+    slot = make_slot(
+        runner=LIGHT,
+        modules=("noting_module",),
+        make_launcher=Spares,
+        environment={"NOTES": str(notes), "NOTING_MODULE": "hang"},
+        start_seconds=2.0,
+    )
+    with pytest.raises(StartError) as caught:
+        slot.ensure_ready(deadline=0.0)
+    assert "took too long" in str(caught.value)
+    assert "noting_module.py" in str(caught.value)
+    slot.close()
+
+
+def test_a_keeper_that_imports_is_ended_at_once(
+    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path
+) -> None:
+    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
+    environment = {"NOTES": str(notes), "NOTING_MODULE": "hang"}
+    slot = make_slot(runner=LIGHT, modules=("noting_module",), make_launcher=Spares, environment=environment)
+    slot.start()
+    assert wait_until(notes.exists)
+    keeper = int(notes.read_text().split()[1])
+    start = time.monotonic()
+    slot.close()
+    assert not alive(keeper)
+    assert time.monotonic() - start < 2.5, "it is not waited for as one that serves is"
