@@ -53,7 +53,10 @@ _NOT_RUN = re.compile(r"^(\d+) cases were not run:$", re.MULTILINE)
 _VICTIMS = {"case": 6, "spare": 2, "keeper": 2, "worker": 3, "estimator": 1, "sweeper": 1, "controller": 1}
 #: For kinds that these sessions do not have, such as workers without xdist.
 _VICTIM_SECONDS = 20.0
+_LOST = re.compile(r"^ERROR: --paddleapi-device: .*(GPU is lost|no sim_gpu device can be read)", re.MULTILINE)
 _SESSION_SECONDS = 240.0
+#: A worker that imports pytest when its controller is killed notices that at its first message.
+_LEFT_SECONDS = 30.0
 _CASE_SECONDS = 15
 #: ``abs`` is estimated to take 7 times its input on the device, and takes 5 times.
 _ESTIMATED_INPUTS, _RIGHT = 7, 1.0
@@ -186,6 +189,9 @@ def _of_kind(session: FarmSession, kind: str) -> list[psutil.Process]:
 def check_session(session: FarmSession, done: Finished, configs: list[str], found: Round) -> None:
     """Verdicts and exit code of a session whose controller lived."""
     name = session.folder.name
+    if done.code == 4 and _LOST.search(done.output) and "nvml" in found.faults:
+        found.codes["every device lost before the first case"] += 1
+        return
     counts = Counter(p["config"] for p in done.properties if "config" in p)
     found.verdicts.update(p["verdict"] for p in done.properties if "verdict" in p)
     found.problems += [f"{name}: {count} final verdicts: {config}" for config, count in counts.items() if count != 1]
@@ -246,6 +252,8 @@ def _play(rng: random.Random, farm: Farm, folder: Path, mib: int, found: Round) 
     if rng.random() < 0.3:
         found.faults.append("low estimates")
         numbers[FACTOR] = rng.choice((0.0, 0.1))
+    # With a spare behind each case process, and without one.
+    numbers["spare_delay"] = rng.choice((1.0, 3600.0))
     inject_faults(rng, farm, found, mib)
     foreigner = Foreigner(random.Random(seed_of(rng)), farm, mib)
     if rng.random() < 0.4:
@@ -286,7 +294,7 @@ def _play(rng: random.Random, farm: Farm, folder: Path, mib: int, found: Round) 
         for session in sessions:
             if session.running:
                 session.kill()
-    found.problems += [f"left: {what}" for what in leftovers(farm, sessions)]
+    found.problems += [f"left: {what}" for what in leftovers(farm, sessions, _LEFT_SECONDS)]
     check_refusals(farm, found)
 
 

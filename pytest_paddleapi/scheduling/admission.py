@@ -44,7 +44,8 @@ class LedgerAdmission:
 
     Raises:
         LedgerError: the ledger's folder cannot be used.
-        DeviceReadingError: the memory of a device cannot be read.
+        DeviceReadingError: the memory of a device cannot be read, or every group has a device that is lost. Where
+            others are left, a lost one is told of by :meth:`take_lost`.
     """
 
     def __init__(
@@ -61,12 +62,12 @@ class LedgerAdmission:
         every = {device.uuid: device for devices in groups.values() for device in devices}
         self.ledger = Ledger(every.values(), folder=folder, rules=self.rules, label=label)
         self.policy = Policy(dict.fromkeys(self.groups, workers), self.rules)
+        #: Groups with a device that its driver says is gone, and what it says; those that were not told of yet.
+        self._lost: dict[str, str] = {}
         #: The most that one case can ever be given on each group, in bytes.
+        self.capacities: dict[str, int] = {}
         try:
-            self.capacities = {
-                name: patiently(lambda of=group.devices: self.ledger.usable(of))  # type: ignore[misc]
-                for name, group in self.groups.items()
-            }
+            self._read_capacities()
         except DeviceReadingError:
             self.ledger.close()
             raise
@@ -77,10 +78,18 @@ class LedgerAdmission:
         #: Slots whose case has ended while the ledger still says that it is active.
         self._ended: set[str] = set()
         self._devices = {name: tuple(devices) for name, devices in groups.items()}
-        self._lost: dict[str, str] = {}
         self._next_settle = self._next_look = 0.0
         #: Why the ledger could not be written, or a device not be read, when it was last tried; "" where it could.
         self.trouble = ""
+
+    def _read_capacities(self) -> None:
+        for name, group in self.groups.items():
+            try:
+                self.capacities[name] = patiently(lambda of=group.devices: self.ledger.usable(of))  # type: ignore[misc]
+            except DeviceLostError as exc:  # since it was chosen: the others will do without it
+                self._lost[name] = str(exc)
+                if len(self._lost) == len(self.groups):
+                    raise
 
     def close(self) -> None:
         """Give every lease back."""

@@ -233,14 +233,19 @@ class Engine:
         """Everything that can start now. ``free`` limits it to these slots."""
         self.admission.housekeep(now)
         started: list[Dispatch] = []
+        self._quarantine_lost()
         if self.stop_reason is None:
             if not self.admission.paused:
                 self._fill(free, now, started)
-            for group, why in self.admission.take_lost().items():
-                self.quarantine(group if group in self._idle else "", why)
+            self._quarantine_lost()
             self._watch_pressure(now)
         self.admission.flush()
         return started
+
+    def _quarantine_lost(self) -> None:
+        for group, why in self.admission.take_lost().items():
+            # Where there is but one group, its slots may be without its name.
+            self.quarantine("" if "" in self._idle else group, why)
 
     def _fill(self, slots: list[str] | None, now: float, started: list[Dispatch]) -> None:
         """Start what fits: the least busy group first, and in it the slot with the fewest failures."""

@@ -11,10 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from pytest_paddleapi.devices.host import HostDevice
 from pytest_paddleapi.devices.model import DeviceLostError, DeviceReadingError, Holder, MemoryReading
 from pytest_paddleapi.gpu_admission import GIB, AdmissionRules, LeaseState
 from pytest_paddleapi.scheduling.admission import LedgerAdmission
+from pytest_paddleapi.scheduling.engine import Engine
+from pytest_paddleapi.scheduling.queue import CaseQueue
 
 
 @contextmanager
@@ -132,6 +136,41 @@ def test_a_lost_device_is_told_of_once(tmp_path: Path) -> None:
         assert admission.take_lost() == {}
     finally:
         admission.close()
+
+
+def test_a_device_that_is_lost_before_the_first_case_leaves_the_others(tmp_path: Path) -> None:
+    devices = {name: [Numbers(100 * GIB, uuid=name)] for name in ("GPU-0", "GPU-1")}
+    devices["GPU-0"][0].lost = True
+    admission = LedgerAdmission(devices, workers=1, folder=tmp_path / "ledger")
+    engine = Engine(CaseQueue(range(2)), admission, lambda case: GIB, str)
+    try:
+        engine.add_slot("a", "GPU-0")
+        engine.add_slot("b", "GPU-1")
+        assert [dispatch.slot for dispatch in engine.poll(0.0)] == ["b"]
+        assert list(engine.quarantined) == ["GPU-0"]
+        assert "it fell off the bus" in engine.quarantined["GPU-0"]
+        assert engine.stop_reason is None
+    finally:
+        admission.close()
+
+
+def test_a_lost_device_that_no_slot_is_on_takes_none_away(tmp_path: Path) -> None:
+    devices = {name: [Numbers(100 * GIB, uuid=name)] for name in ("GPU-0", "GPU-1")}
+    devices["GPU-1"][0].lost = True
+    admission = LedgerAdmission(devices, workers=1, folder=tmp_path / "ledger")
+    engine = Engine(CaseQueue(range(2)), admission, lambda case: GIB, str)
+    try:
+        engine.add_slot("a", "GPU-0")
+        assert [dispatch.slot for dispatch in engine.poll(0.0)] == ["a"]
+        assert list(engine.quarantined) == ["GPU-1"]
+    finally:
+        admission.close()
+
+
+def test_where_every_device_is_lost_the_session_is_told(tmp_path: Path) -> None:
+    devices = {name: [Numbers(100 * GIB, uuid=name, lost=True)] for name in ("GPU-0", "GPU-1")}
+    with pytest.raises(DeviceLostError, match="fell off the bus"):
+        LedgerAdmission(devices, workers=1, folder=tmp_path / "ledger")
 
 
 def test_a_case_that_outgrew_a_small_device_is_given_all_of_the_largest(tmp_path: Path) -> None:
