@@ -34,6 +34,8 @@ _CONTEXT_FACTOR = 1.25
 _SETTLE_EVERY = 0.5
 #: Where nothing is pending, the ledger is looked at this often.
 _LOOK_EVERY = 2.0
+#: Seconds until a device that could be read when it was chosen, a moment ago, must be readable again.
+_SEEN_SECONDS = 20.0
 
 
 class LedgerAdmission:
@@ -85,7 +87,8 @@ class LedgerAdmission:
     def _read_capacities(self) -> None:
         for name, group in self.groups.items():
             try:
-                self.capacities[name] = patiently(lambda of=group.devices: self.ledger.usable(of))  # type: ignore[misc]
+                of = group.devices
+                self.capacities[name] = patiently(lambda of=of: self.ledger.usable(of), _SEEN_SECONDS)  # type: ignore[misc]
             except DeviceLostError as exc:  # since it was chosen: the others will do without it
                 self._lost[name] = str(exc)
                 if len(self._lost) == len(self.groups):

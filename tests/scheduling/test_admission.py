@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -165,6 +166,16 @@ def test_a_lost_device_that_no_slot_is_on_takes_none_away(tmp_path: Path) -> Non
         assert list(engine.quarantined) == ["GPU-1"]
     finally:
         admission.close()
+
+
+def test_a_driver_that_hangs_for_a_while_before_the_first_case_ends_no_session(tmp_path: Path) -> None:
+    device = Numbers(100 * GIB, sick=True)
+    well = threading.Timer(6.0, setattr, (device, "sick", False))
+    well.start()
+    admission = LedgerAdmission({"g": [device]}, workers=1, folder=tmp_path / "ledger")
+    admission.close()
+    well.join()
+    assert 90 * GIB < admission.capacity < 100 * GIB
 
 
 def test_where_every_device_is_lost_the_session_is_told(tmp_path: Path) -> None:
