@@ -8,6 +8,10 @@ OLDEST := $(VENV)-oldest
 # with the long tests at the end.
 WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
 
+# The tests start hundreds of Pythons. Where no bytecode may be written, as in many containers, each would compile the
+# plugin anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help setup example test test-main test-oldest test-gpu test-slow soak check bench mutation wheel clean
 
 help:
