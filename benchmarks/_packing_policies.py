@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from _packing_devices import SimulatedDevice
 
-from pytest_paddleapi.admission.accounting import promised, room, room_at_least
+from pytest_paddleapi.admission.accounting import lowered, promised, room, room_at_least, sightings
+from pytest_paddleapi.admission.promptness import Promptness
 from pytest_paddleapi.admission.records import Lease, LeaseState
 from pytest_paddleapi.admission.settling import Settling
 from pytest_paddleapi.devices.model import Holder
@@ -24,8 +25,12 @@ class SimulatedAdmission:
     One group for each device, by its UUID.
     """
 
-    def __init__(self, devices: Sequence[SimulatedDevice], rules: AdmissionRules, workers: int) -> None:
+    def __init__(
+        self, devices: Sequence[SimulatedDevice], rules: AdmissionRules, workers: int, clock: Callable[[], float]
+    ) -> None:
         self.rules = rules
+        self._clock = clock
+        self._promptness = Promptness(rules)
         self.devices = {device.uuid: device for device in devices}
         self.policy = Policy(dict.fromkeys(self.devices, workers), rules)
         self.trouble, self.paused = "", False
@@ -74,21 +79,32 @@ class SimulatedAdmission:
         leases = self.leases[uuid]
         self._finish(slot)
         old = leases.get(slot)
-        new = self._lease(slot, uuid, size, old)
+        inherits = old if self.rules.inherit_held or self._promptness.prompt else None
+        new = self._lease(slot, uuid, size, inherits)
         available = size + self.room(uuid, [new, *(lease for name, lease in leases.items() if name != slot)])
         if available < size:
             return available
         leases[slot] = new
         self._pending.pop(slot, None)
+        self._begin(new, old, inherited=inherits is not None and inherits.holder == new.holder)
         return None
 
-    def _lease(self, slot: str, uuid: str, size: int, old: Lease | None) -> Lease:
+    def _begin(self, lease: Lease, old: Lease | None, *, inherited: bool) -> None:
+        if old is not None and not inherited and lease.holder is not None:
+            reading = self.devices[lease.group].read()
+            for _, held in sightings([old], lease.group, reading):
+                self._promptness.seen(old, lease.group, held, self._clock())
+        self._promptness.begins(lease, inherited=inherited)
+
+    def _lease(self, slot: str, uuid: str, size: int, inherited: Lease | None) -> Lease:
         self._serial += 1
         holder = self._holders.get(slot)
         baseline: tuple[int | None, ...] = ()
         if holder is not None:
-            inherits = self.rules.inherit_held and old is not None and old.holder == holder
-            baseline = old.baseline if old is not None and inherits else (self.devices[uuid].held[holder],)
+            if inherited is not None and inherited.holder == holder:
+                baseline = inherited.baseline
+            else:
+                baseline = (self.devices[uuid].held[holder],)
         return Lease(
             id=str(self._serial),
             slot=slot,
@@ -107,7 +123,14 @@ class SimulatedAdmission:
         """Bytes that nobody has or may claim, as the ledger finds them."""
         reading = self.devices[uuid].read()
         at_least = room_at_least(uuid, reading, leases, self.rules)
-        return at_least if at_least >= 0 else room(uuid, reading, leases, self.rules)
+        if at_least >= 0:
+            return at_least
+        own = self.leases[uuid]
+        for lease, held in list(sightings(own.values(), uuid, reading)):
+            self._promptness.seen(lease, uuid, held, self._clock())
+            if not self.rules.inherit_held:
+                own[lease.slot] = lowered(lease, uuid, reading)
+        return room(uuid, reading, leases, self.rules)
 
     def confirm(self, slot: str, holder: Holder) -> bool:
         """The slot's process is ready: False where the memory is not there any more."""
@@ -115,6 +138,7 @@ class SimulatedAdmission:
         leases = self.leases[uuid]
         self._holders[slot] = holder
         leases[slot] = msgspec.structs.replace(leases[slot], holder=holder, baseline=(self.devices[uuid].held[holder],))
+        self._promptness.begins(leases[slot])
         if self.room(uuid, list(leases.values())) >= 0:
             return True
         self._pend(slot)
@@ -122,6 +146,7 @@ class SimulatedAdmission:
 
     def finished(self, slot: str, *, pid: int | None) -> None:
         self._ended.add(slot)
+        self._promptness.ended(slot, self._clock())
 
     def flush(self) -> None:
         for slot in list(self._ended):
@@ -141,6 +166,7 @@ class SimulatedAdmission:
 
     def gone(self, slot: str) -> None:
         self._holders.pop(slot, None)
+        self._promptness.forget(slot)
         self._finish(slot)
         self._pend(slot)
 
@@ -148,6 +174,7 @@ class SimulatedAdmission:
         self.policy.case_succeeded(label, self._places[slot], slot)
 
     def failed(self, label: str, slot: str, setback: Setback, now: float) -> float:
+        self._promptness.ran_out(slot)
         return self.policy.case_failed(label, self._places[slot], slot, setback, now)
 
     def wants_restart(self, slot: str) -> bool:

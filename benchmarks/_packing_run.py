@@ -85,11 +85,11 @@ class Simulation:
     def __init__(self, cases: Sequence[SimulatedCase], setting: Setting) -> None:
         self.cases, self.setting = cases, setting
         self.devices = [SimulatedDevice(f"device{n}", setting.total) for n in range(setting.devices)]
-        self.admission = setting.admission(self.devices, setting.rules, setting.workers)
+        self.now = 0.0
+        self.admission = setting.admission(self.devices, setting.rules, setting.workers, lambda: self.now)
         estimates = [case.inputs if setting.by_inputs else case.estimate for case in cases]
         self.engine = Engine(CaseQueue(range(len(cases))), self.admission, estimates.__getitem__, str)
         self.outcome = Outcome()
-        self.now = 0.0
         self._events: list[tuple[float, int, Any, tuple[Any, ...]]] = []
         self._serial = itertools.count()
         self._tick_number = 0

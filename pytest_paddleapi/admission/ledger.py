@@ -15,9 +15,9 @@ from pathlib import Path
 
 from msgspec import structs
 
-from ..devices.model import Device, DeviceReadingError, Holder
+from ..devices.model import Device, DeviceReadingError, Holder, MemoryReading
 from ..devices.processes import identify, is_running
-from .accounting import holders_on, room, room_at_least
+from .accounting import holders_on, lowered, room, room_at_least, sightings
 from .errors import LeaseError
 from .observing import LedgerSnapshot
 from .records import Lease, LeaseState, SessionHeader, Slot, case_label, encode_line
@@ -95,6 +95,9 @@ class Ledger:
     has at most one lease. Threads may share a ledger; the caller keeps it for as long as the session lives, and
     closes it at the end. If the session just dies, its leases are gone as soon as anybody looks.
 
+    ``seen`` is called, inside the transaction, with a lease of this session, a device and the bytes that the lease's
+    holder has there, whenever an operation has measured that to see what fits.
+
     Raises:
         LedgerFolderError, LedgerBusyError: see their docs. Every operation may raise LedgerBusyError, and those
             that change something LedgerWriteError.
@@ -108,10 +111,12 @@ class Ledger:
         rules: AdmissionRules | None = None,
         label: str = "",
         clock: Callable[[], float] = time.time,
+        seen: Callable[[Lease, str, int], None] | None = None,
     ) -> None:
         self.rules = rules or AdmissionRules()
         self._devices = {device.uuid: device for device in devices}
         self._clock = clock
+        self._seen = seen
         self._lock = threading.RLock()
         self._leases: dict[str, Lease] = {}
         self._lines: dict[str, tuple[Lease, bytes]] = {}
@@ -173,9 +178,9 @@ class Ledger:
         """As :meth:`reserve`, and give up the slot's own ``release_pending`` lease for it, in one step.
 
         With ``ended``, the old lease may still be active: its case has ended, and it is finished first.
-        If refused, the old lease stays, ``release_pending``. With ``reuse`` the new case runs in the same process,
-        which keeps its memory for it (an allocator's cache): what it still holds beyond the old baseline then counts
-        towards the new lease.
+        If refused, the old lease stays, ``release_pending``. With ``reuse`` the new case runs in the same process, and
+        what that still holds beyond the old baseline is the new case's to use (an allocator's cache), or will have
+        gone by the time that it is needed: it then counts towards the new lease.
 
         Raises:
             LeaseError: the slot's lease is active, or the slot names a device that this ledger does not have.
@@ -186,7 +191,6 @@ class Ledger:
                 old = self._set(draft, old, state=LeaseState.RELEASE_PENDING)
             if old is not None and old.state is not LeaseState.RELEASE_PENDING:
                 raise LeaseError(f"slot {slot.name} still runs {old.case!r}; finish its lease first")
-            reuse = reuse and self.rules.inherit_held
             inherited = old if reuse and old is not None and old.devices == slot.group.devices else None
             return self._admit(draft, slot, case, size, inherited)
 
@@ -331,7 +335,7 @@ class Ledger:
         try:
             # The room that is left beside the new lease, so that what its process holds already is not asked
             # for again.
-            available = size + min(self._room(uuid, with_it) for uuid in lease.devices)
+            available = size + min(self._room(uuid, with_it, draft) for uuid in lease.devices)
         except DeviceReadingError as exc:
             return Refused(Refusal.READING, None, size, str(exc))
         if available < size:
@@ -361,19 +365,33 @@ class Ledger:
     def _fits(self, draft: _Draft, devices: tuple[str, ...]) -> bool:
         leases = draft.leases()
         try:
-            return all(self._room(uuid, leases) >= 0 for uuid in devices)
+            return all(self._room(uuid, leases, draft) >= 0 for uuid in devices)
         except DeviceReadingError:
             return False
 
-    def _room(self, uuid: str, leases: list[Lease]) -> int:
+    def _room(self, uuid: str, leases: list[Lease], draft: _Draft) -> int:
         """Bytes of the device that nobody has or may claim (a lower bound, exact where it is below 0)."""
         device = self._device(uuid)
-        if not device.free_needs_holders:
-            # Most often it fits even if nobody had taken anything of his lease yet. Then nobody need be measured.
-            at_least = room_at_least(uuid, device.read(), leases, self.rules)
-            if at_least >= 0:
-                return at_least
-        return room(uuid, device.read(holders_on(uuid, leases)), leases, self.rules)
+        if device.free_needs_holders:
+            return room(uuid, device.read(holders_on(uuid, leases)), leases, self.rules)
+        # Most often it fits even if nobody had taken anything of his lease yet. Then nobody need be measured.
+        at_least = room_at_least(uuid, device.read(), leases, self.rules)
+        if at_least >= 0:
+            return at_least
+        # A lease that is about to be replaced is not among ``leases``, but what is left of its case is of interest.
+        reading = device.read(holders_on(uuid, [*leases, *draft.own.values()]))
+        if reading.taken is None:  # else it may be older than a baseline
+            self._note(draft, uuid, reading)
+        return room(uuid, reading, leases, self.rules)
+
+    def _note(self, draft: _Draft, uuid: str, reading: MemoryReading) -> None:
+        """Lower the baselines that are too high by now, and pass on what was seen of this session's leases."""
+        for lease, held in list(sightings(draft.own.values(), uuid, reading)):
+            if self._seen is not None:
+                self._seen(lease, uuid, held)
+            fallen = lease if self.rules.inherit_held else lowered(lease, uuid, reading)
+            if fallen is not lease:
+                self._set(draft, lease, baseline=fallen.baseline)
 
     def _free_of(self, devices: Iterable[str], draft: _Draft) -> dict[str, int]:
         free: dict[str, int] = {}

@@ -51,6 +51,13 @@ class AdmissionRules:
     #: What a process still holds of its last case counts towards the lease of its next one: true where it is an
     #: allocator's cache, which the next case is given. False: it is on its way back to the device.
     inherit_held: bool = True
+    #: It counts all the same once so many cases in a row were seen to give their memory back at once: one or two may
+    #: be luck. 0: never.
+    prompt_cases: int = 0
+    #: At once: so soon after a case's end. The next case of the process takes longer to get at all of its memory.
+    prompt_seconds: float = 0.1
+    #: Only cases that held more say something: a driver may keep the small change of any.
+    prompt_bytes: int = 1 * GIB
     #: A driver gives memory back some time after the process let go of it. Samples closer together see no change
     #: because nothing has happened yet.
     settle_seconds: float = 1.0
@@ -112,10 +119,15 @@ class AdmissionRules:
 #: Better where the devices are accelerators and nobody keeps a cache of freed memory on them. Simulated
 #: (``benchmarks/packing.py``, 8 devices of 80 GiB): with many small cases the makespan over its lower bound falls
 #: from 1.48 to 1.11 (8 workers a device), with large ones out-of-memory events from 357 to 0. What a process still
-#: holds of its last case is on its way back, so it does not count towards the next lease; an ended case takes no
-#: more; a device's concurrency need not be found out case by case, because memory is asked for anyway; and a case
-#: that is alone on a device may have the reserve, or one near the limit could never start beside idle contexts. A
-#: measured peak needs no margin for what an estimate does not know.
+#: holds of its last case is on its way back, so it does not count towards the next lease, unless it was seen to be
+#: back at once again and again; an ended case takes no more; a device's concurrency need not be found out case by
+#: case, because memory is asked for anyway; and a case that is alone on a device may have the reserve, or one near the
+#: limit could never start beside idle contexts. A measured peak needs no margin for what an estimate does not know.
 DEVICE_RULES = AdmissionRules(
-    first_target=64, count_ended=False, inherit_held=False, lone_reserve=0.0, measured_factor=1.0
+    first_target=64,
+    count_ended=False,
+    inherit_held=False,
+    prompt_cases=3,
+    lone_reserve=0.0,
+    measured_factor=1.0,
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ..admission.promptness import Promptness
 from ..devices.model import Device, DeviceLostError, DeviceReadingError
 from ..devices.processes import identify, is_running
 from ..devices.readings import patiently
@@ -42,7 +43,7 @@ class LedgerAdmission:
     """:class:`~.engine.Admission` over a real ledger.
 
     ``groups`` has the devices of each group (one, or a pair that is never split) by the group's name, ``workers``
-    how many slots each group has at most.
+    how many slots each group has at most. ``clock`` gives seconds that never go back.
 
     Raises:
         LedgerError: the ledger's folder cannot be used.
@@ -58,11 +59,14 @@ class LedgerAdmission:
         folder: Path | None = None,
         rules: AdmissionRules | None = None,
         label: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.rules = rules or AdmissionRules()
         self.groups = {name: Group(name, tuple(d.uuid for d in devices)) for name, devices in groups.items()}
         every = {device.uuid: device for devices in groups.values() for device in devices}
-        self.ledger = Ledger(every.values(), folder=folder, rules=self.rules, label=label)
+        self._clock = clock
+        self._promptness = Promptness(self.rules)
+        self.ledger = Ledger(every.values(), folder=folder, rules=self.rules, label=label, seen=self._saw)
         self.policy = Policy(dict.fromkeys(self.groups, workers), self.rules)
         #: Groups with a device that its driver says is gone, and what it says; those that were not told of yet.
         self._lost: dict[str, str] = {}
@@ -185,13 +189,6 @@ class LedgerAdmission:
             # The process that is to be started would take what is missing then, and the lease not be confirmed.
             self.ledger.release(slot)
             return None
-        pid = self._pids.get(slot)
-        if pid is not None and (answer.lease.holder is None or answer.lease.holder.pid != pid):
-            try:
-                self.ledger.attach(answer.lease, pid)
-            except LeaseError:
-                # The process died between two cases: until the next report the lease counts in full.
-                del self._pids[slot]
         return Grant(size, size >= capacity)
 
     def _has_process(self, slot: str, lease: Lease) -> bool:
@@ -204,9 +201,35 @@ class LedgerAdmission:
         place = Slot(slot, self._places[slot])
         ended = slot in self._ended
         self._ended.discard(slot)
-        if self.ledger.lease_of(slot) is None:
-            return self.ledger.reserve(place, label, size)
-        return self.ledger.replace(place, label, size, reuse=True, ended=ended)
+        old = self.ledger.lease_of(slot)
+        if old is None:
+            answer = self.ledger.reserve(place, label, size)
+        else:
+            reuse = self.rules.inherit_held or self._promptness.prompt
+            answer = self.ledger.replace(place, label, size, reuse=reuse, ended=ended)
+        if isinstance(answer, Granted):
+            self._begin(answer.lease, old)
+        return answer
+
+    def _begin(self, lease: Lease, old: Lease | None) -> None:
+        """Measure the process that ``lease`` is for, where it has one; the slot had ``old`` before."""
+        inherited = lease.holder is not None
+        pid = self._pids.get(lease.slot)
+        if pid is not None and (lease.holder is None or lease.holder.pid != pid):
+            inherited = False
+            try:
+                lease = self.ledger.attach(lease, pid)
+            except LeaseError:
+                # The process died between two cases: until the next report the lease counts in full.
+                del self._pids[lease.slot]
+            if old is not None and old.holder == lease.holder:
+                for device, held in zip(lease.devices, lease.baseline):
+                    if held is not None:
+                        self._saw(old, device, held)  # what is left of the last case
+        self._promptness.begins(lease, inherited=inherited)
+
+    def _saw(self, lease: Lease, device: str, held: int) -> None:
+        self._promptness.seen(lease, device, held, self._clock())
 
     def _only(self, slot: str) -> bool:
         """Nobody but this slot of ours has a promise on its devices."""
@@ -225,10 +248,14 @@ class LedgerAdmission:
         """
         lease = self.ledger.lease_of(slot)
         try:
-            return lease is not None and self.ledger.confirm(lease, pid)
+            fits = lease is not None and self.ledger.confirm(lease, pid)
         except (LedgerWriteError, LedgerBusyError, LeaseError) as exc:
             self.trouble = str(exc)
             return False
+        now = self.ledger.lease_of(slot)
+        if now is not None and lease is not None and now.holder != lease.holder:
+            self._promptness.begins(now)
+        return fits
 
     def finished(self, slot: str, *, pid: int | None) -> None:
         """``release_pending`` until the memory is seen back or the slot's next case takes its place.
@@ -238,6 +265,7 @@ class LedgerAdmission:
         if pid is not None:
             self._pids[slot] = pid
         self._ended.add(slot)
+        self._promptness.ended(slot, self._clock())
 
     def flush(self) -> None:
         """Tell the ledger of ended cases whose slots got no new one."""
@@ -254,6 +282,7 @@ class LedgerAdmission:
     def gone(self, slot: str) -> None:
         """A dead process's memory comes back like an ended case's."""
         self._pids.pop(slot, None)
+        self._promptness.forget(slot)
         self.finished(slot, pid=None)
         self.flush()
 
@@ -272,6 +301,10 @@ class LedgerAdmission:
 
     def failed(self, label: str, slot: str, setback: Setback, now: float) -> float:
         """Lower the target; the time of the next try."""
+        if setback is Setback.DEFERRED:
+            self._promptness.ran_out(slot)
+        else:
+            self._promptness.forget(slot)  # its process has died, or is killed
         return self.policy.case_failed(label, self._places[slot].name, slot, setback, now)
 
     def wants_restart(self, slot: str) -> bool:
@@ -295,6 +328,6 @@ class LedgerAdmission:
             return
         self._next_look = now + _LOOK_EVERY
         try:
-            self.ledger.settle(time.monotonic())
+            self.ledger.settle(self._clock())
         except (LedgerWriteError, LedgerBusyError) as exc:
             self.trouble = str(exc)

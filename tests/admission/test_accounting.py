@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_paddleapi.admission.accounting import holders_on, promised, room_at_least
+from pytest_paddleapi.admission.accounting import holders_on, lowered, promised, room_at_least, sightings
 from pytest_paddleapi.devices.model import Holder, MemoryReading
 from pytest_paddleapi.gpu_admission import Lease, LeaseState, room, unrealised
 
@@ -123,3 +123,42 @@ def test_one_lease_alone_may_use_the_part_of_the_reserve_that_is_left_to_it() ->
     assert room("GPU-0", reading(None), [one, two], rules) == 60 - 10 - 47
     elsewhere = lease(id="paddleapi-a/2", slot="s2", devices=("GPU-1",))
     assert room("GPU-0", reading(None), [one, elsewhere], rules) == 60 - 3 - 40
+
+
+def test_a_baseline_falls_to_what_the_holder_has() -> None:
+    active = lease(holder=HOLDER, baseline=(25,))
+    assert lowered(active, "GPU-0", reading(25)) is active
+    assert lowered(active, "GPU-0", reading(30)) is active
+    assert lowered(active, "GPU-0", reading(None)) is active
+    fallen = lowered(active, "GPU-0", reading(5))
+    assert fallen.baseline == (5,)
+    # What the case takes from then on is in use, and not promised beside it.
+    assert unrealised(active, "GPU-0", reading(20)) == 40
+    assert unrealised(fallen, "GPU-0", reading(20)) == 25
+
+
+def test_only_an_active_leases_baseline_falls_and_on_the_device_that_was_read() -> None:
+    ended = lease(holder=HOLDER, baseline=(25,), state=LeaseState.RELEASE_PENDING)
+    assert lowered(ended, "GPU-0", reading(5)) is ended
+    unmeasured = lease(holder=HOLDER, baseline=(None,))
+    assert lowered(unmeasured, "GPU-0", reading(5)) is unmeasured
+    pair = lease(holder=HOLDER, devices=("GPU-0", "GPU-1"), baseline=(25, 30))
+    assert lowered(pair, "GPU-1", reading(5)).baseline == (25, 5)
+
+
+@given(st.integers(0, 30), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40)), min_size=1, max_size=8))
+def test_a_falling_baseline_never_promises_too_little(left: int, moments: list[tuple[int, int]]) -> None:
+    """``left`` of the last case drains while the new one takes and gives back."""
+    now = lease(holder=HOLDER, baseline=(5 + left,))
+    for drained, taken in moments:
+        left = max(0, left - drained)
+        at = reading(5 + left + taken)
+        assert unrealised(now, "GPU-0", at) >= 40 - taken
+        now = lowered(now, "GPU-0", at)
+        assert unrealised(now, "GPU-0", at) >= 40 - taken
+
+
+def test_those_that_were_measured_on_the_device_are_sighted() -> None:
+    here, unknown = lease(holder=HOLDER, baseline=(5,)), lease(holder=Holder(8, 800, 1))
+    elsewhere = lease(holder=HOLDER, devices=("GPU-1",))
+    assert list(sightings([here, unknown, lease(), elsewhere], "GPU-0", reading(7))) == [(here, 7)]

@@ -321,8 +321,8 @@ class TestFinishAndReplace:
         ledger.attach(lease, holder.pid)
         device.held[holder] = 60
         ledger.finish(lease)
-        assert refused(ledger.replace(slot(), "d", 31, reuse=True)).available == 30
-        new = granted(ledger.replace(slot(), "d", 30, reuse=True)).lease
+        assert refused(ledger.replace(slot(), "d", 31)).available == 30
+        new = granted(ledger.replace(slot(), "d", 30)).lease
         assert ledger.attach(new, holder.pid).baseline == (60,)
 
     def test_another_process_does_not_inherit_the_cache(
@@ -336,6 +336,90 @@ class TestFinishAndReplace:
         assert own is not None
         device.held[own] = 7
         assert ledger.attach(new, own.pid).baseline == (7,)
+
+
+class TestFallingBaselines:
+    """What was left of a process's last case is gone while its next one runs."""
+
+    @pytest.fixture
+    def draining(self, open_ledger: OpenLedger) -> Ledger:
+        return open_ledger(rules=replace(SMALL, inherit_held=False))
+
+    def after_another(self, ledger: Ledger, device: MemoryDevice, holder: Holder) -> None:
+        """A case of 60 bytes has ended, and one of 30 begins while they are still there."""
+        lease = granted(ledger.reserve(slot(), "c", 60)).lease
+        ledger.attach(lease, holder.pid)
+        device.held[holder] = 60
+        ledger.finish(lease)
+        assert ledger.attach(granted(ledger.replace(slot(), "d", 30)).lease, holder.pid).baseline == (60,)
+
+    def test_the_new_cases_bytes_count_once(
+        self, draining: Ledger, open_ledger: OpenLedger, device: MemoryDevice, holder: Holder
+    ) -> None:
+        self.after_another(draining, device, holder)
+        device.held[holder] = 0
+        assert refused(draining.reserve(slot("s1"), "e", 61)).available == 60
+        assert draining.leases[0].baseline == (0,)
+        device.held[holder] = 30
+        assert refused(draining.reserve(slot("s1"), "e", 61)).available == 60
+        other = open_ledger(rules=replace(SMALL, inherit_held=False))
+        assert refused(other.reserve(slot("s1"), "e", 61)).available == 60
+        assert [lease.baseline for state in read_ledger(Path(draining.folder)).sessions for lease in state.leases] == [
+            (0,)
+        ]
+
+    def test_a_look_that_measures_nobody_changes_nothing(
+        self, draining: Ledger, device: MemoryDevice, holder: Holder
+    ) -> None:
+        self.after_another(draining, device, holder)
+        device.held[holder] = 0
+        asked = len(device.asked)
+        granted(draining.reserve(slot("s1"), "e", 60))
+        assert device.asked[asked:] == [()]
+        assert draining.lease_of("s0").baseline == (60,)  # type: ignore[union-attr]
+
+    def test_only_its_own_session_lowers_a_lease(
+        self, draining: Ledger, open_ledger: OpenLedger, device: MemoryDevice, holder: Holder
+    ) -> None:
+        self.after_another(draining, device, holder)
+        device.held[holder] = 0
+        other = open_ledger(rules=replace(SMALL, inherit_held=False))
+        assert refused(other.reserve(slot("s1"), "e", 61)).available == 60
+        assert draining.lease_of("s0").baseline == (60,)  # type: ignore[union-attr]
+
+    def test_a_process_that_keeps_its_memory_keeps_its_baseline(
+        self, ledger: Ledger, device: MemoryDevice, holder: Holder
+    ) -> None:
+        self.after_another(ledger, device, holder)
+        device.held[holder] = 0
+        refused(ledger.reserve(slot("s1"), "e", 61))
+        assert ledger.lease_of("s0").baseline == (60,)  # type: ignore[union-attr]
+
+    def test_a_new_process_has_a_baseline_of_its_own(
+        self, draining: Ledger, device: MemoryDevice, holder: Holder
+    ) -> None:
+        self.after_another(draining, device, holder)
+        lease = draining.lease_of("s0")
+        own = identify(os.getpid())
+        assert lease is not None and own is not None
+        device.held[holder] = 0
+        device.held[own] = 8
+        assert draining.confirm(lease, own.pid)
+        refused(draining.reserve(slot("s1"), "e", 90))
+        assert draining.lease_of("s0").baseline == (8,)  # type: ignore[union-attr]
+
+    def test_who_listens_is_told_what_each_process_was_seen_to_hold(
+        self, open_ledger: OpenLedger, device: MemoryDevice, holder: Holder
+    ) -> None:
+        seen: list[tuple[str, str, int]] = []
+        ledger = open_ledger(seen=lambda lease, device, held: seen.append((lease.case, device, held)))
+        lease = granted(ledger.reserve(slot(), "c", 60)).lease
+        ledger.attach(lease, holder.pid)
+        device.held[holder] = 50
+        assert seen == []
+        refused(ledger.reserve(slot("s1"), "e", 61))
+        refused(ledger.replace(slot(), "d", 60, ended=True))  # of the case that has ended, too
+        assert seen == [("c", "GPU-0", 50)] * 2
 
 
 class TestSettle:

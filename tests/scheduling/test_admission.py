@@ -16,7 +16,7 @@ import pytest
 
 from pytest_paddleapi.devices.host import HostDevice
 from pytest_paddleapi.devices.model import DeviceLostError, DeviceReadingError, Holder, MemoryReading
-from pytest_paddleapi.gpu_admission import GIB, AdmissionRules, LeaseState
+from pytest_paddleapi.gpu_admission import DEVICE_RULES, GIB, AdmissionRules, LeaseState, Setback
 from pytest_paddleapi.scheduling.admission import LedgerAdmission
 from pytest_paddleapi.scheduling.engine import Engine
 from pytest_paddleapi.scheduling.queue import CaseQueue
@@ -197,5 +197,49 @@ def test_a_case_that_outgrew_a_small_device_is_given_all_of_the_largest(tmp_path
         admission.drop_group("l")
         grant = admission.reserve("a", "case", 500, grown=True)
         assert grant is not None and (grant.nbytes, grant.whole_device) == (90, True)
+    finally:
+        admission.close()
+
+
+@dataclass
+class Holding(Numbers):
+    """And that of each process is one."""
+
+    held: int = 0
+
+    def read(self, holders: Sequence[Holder] = ()) -> MemoryReading:
+        return MemoryReading(self.total, self.total - self.used - self.held, dict.fromkeys(holders, self.held))
+
+
+def test_what_is_left_of_the_last_case_counts_once_it_was_seen_back_at_once_three_times(tmp_path: Path) -> None:
+    now = 0.0
+    device = Holding(80 * GIB)
+    admission = LedgerAdmission(
+        {"g": [device]}, workers=2, folder=tmp_path / "ledger", rules=DEVICE_RULES, clock=lambda: now
+    )
+    for slot in "ab":
+        admission.place(slot, "g")
+
+    def run_and_end() -> None:
+        """Somebody else asks for too much while the case runs, so that its process is measured."""
+        device.held = 50 * GIB
+        assert admission.reserve("b", "too much", 40 * GIB, grown=False) is None
+        admission.finished("a", pid=os.getpid())
+
+    try:
+        assert admission.reserve("a", "case", 50 * GIB, grown=False) is not None
+        assert admission.confirm("a", os.getpid())
+        for _ in range(3):
+            run_and_end()
+            assert admission.reserve("a", "next", 50 * GIB, grown=False) is None  # the memory is still out
+            device.held = 0
+            now += 0.05
+            assert admission.reserve("a", "next", 50 * GIB, grown=False) is not None
+            now += 1.0
+        run_and_end()
+        assert admission.reserve("a", "next", 50 * GIB, grown=False) is not None  # it will be back
+        admission.finished("a", pid=os.getpid())
+        admission.failed("next", "a", Setback.DEFERRED, now)
+        assert admission.reserve("a", "next", 50 * GIB, grown=False) is None
     finally:
         admission.close()

@@ -107,3 +107,25 @@ def test_the_ratios_are_those_that_were_measured(packing: Any) -> None:
     assert ratios[len(ratios) // 2] == pytest.approx(1.5, rel=0.02)
     assert ratios[0] >= 0.36 and ratios[-1] <= 7.5
     assert sum(ratio < 0.8 for ratio in ratios) / len(ratios) == pytest.approx(0.005, abs=0.002)
+
+
+@pytest.mark.parametrize(("release", "prompt"), [("prompt", True), ("slow", False)])
+def test_what_is_held_counts_only_where_memory_was_seen_to_come_back_at_once(
+    packing: Any, release: str, prompt: bool
+) -> None:
+    lines = [packing.cases.Line(size, size // 3, 20) for size in (6 * GIB, 9 * GIB, 12 * GIB)]
+    cases = packing.cases.draw_cases(lines, 150, 5, release=release)
+    cases = [case for case in cases if case.peak < case.estimate]
+    simulation = packing.run.Simulation(cases, setting(packing, 5, 4, rules=DEVICE_RULES, foreign=False))
+    granted: list[bool] = []
+    begins = simulation.admission._promptness.begins
+
+    def note(lease: Any, *, inherited: bool = False) -> None:
+        granted.append(inherited)
+        begins(lease, inherited=inherited)
+
+    simulation.admission._promptness.begins = note
+    outcome = simulation.run()
+    assert any(granted) is prompt
+    assert outcome.out_of_memory == 0 or prompt
+    assert len(outcome.verdicts) == len(cases)
