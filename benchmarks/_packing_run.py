@@ -87,7 +87,13 @@ class Simulation:
         self.devices = [SimulatedDevice(f"device{n}", setting.total) for n in range(setting.devices)]
         self.admission = setting.admission(self.devices, setting.rules, setting.workers)
         estimates = [case.inputs if setting.by_inputs else case.estimate for case in cases]
-        self.engine = Engine(CaseQueue(range(len(cases))), self.admission, estimates.__getitem__, str)
+        self.engine = Engine(
+            CaseQueue(range(len(cases))),
+            self.admission,
+            estimates.__getitem__,
+            str,
+            largest_first=setting.rules.largest_first,
+        )
         self.outcome = Outcome()
         self.now = 0.0
         self._events: list[tuple[float, int, Any, tuple[Any, ...]]] = []

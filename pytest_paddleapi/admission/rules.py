@@ -51,6 +51,9 @@ class AdmissionRules:
     #: What a process still holds of its last case counts towards the lease of its next one: true where it is an
     #: allocator's cache, which the next case is given. False: it is on its way back to the device.
     inherit_held: bool = True
+    #: Of the waiting cases the largest that fits goes first, not the first in the order of the files: memory is full
+    #: from the first, and small cases fill what is left. False where cores are what is short, as on the host.
+    largest_first: bool = False
     #: A driver gives memory back some time after the process let go of it. Samples closer together see no change
     #: because nothing has happened yet.
     settle_seconds: float = 1.0
@@ -117,5 +120,5 @@ class AdmissionRules:
 #: that is alone on a device may have the reserve, or one near the limit could never start beside idle contexts. A
 #: measured peak needs no margin for what an estimate does not know.
 DEVICE_RULES = AdmissionRules(
-    first_target=64, count_ended=False, inherit_held=False, lone_reserve=0.0, measured_factor=1.0
+    first_target=64, count_ended=False, inherit_held=False, lone_reserve=0.0, measured_factor=1.0, largest_first=True
 )
