@@ -250,8 +250,9 @@ class Engine:
 
     def _fill(self, slots: list[str] | None, now: float, started: list[Dispatch]) -> None:
         """Start what fits: the least busy group first, and in it the slot with the fewest failures."""
+        unready = self._order.unready
         for group, idle in self._idle.items():
-            if idle and (self._order.unready or now >= self._next_look.get(group, 0.0)):
+            if idle and (unready or now >= self._next_look.get(group, 0.0)):
                 since = now - self._last_end.get(group, -LOOK_AGAIN * 2)
                 self._next_look[group] = now + min(LOOK_AGAIN, max(LOOK_AGAIN_SOON, since / 2))
                 self._open[group] = None
