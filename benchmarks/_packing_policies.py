@@ -13,7 +13,7 @@ from pytest_paddleapi.admission.records import Lease, LeaseState
 from pytest_paddleapi.admission.settling import Settling
 from pytest_paddleapi.devices.model import Holder
 from pytest_paddleapi.gpu_admission import AdmissionRules, Policy, Setback
-from pytest_paddleapi.scheduling.dispatching import Grant
+from pytest_paddleapi.scheduling.dispatching import Grant, NoRoom
 
 #: As often as the ledger's own.
 _SETTLE_EVERY = 0.5
@@ -61,14 +61,14 @@ class SimulatedAdmission:
     def target(self, group: str) -> int:
         return self.policy.target(group)
 
-    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
         size = min(need, self._usable) if grown else need
         available = self._ask(slot, size)
         if available is None:
             return Grant(size, size >= self._usable)
         if not grown or available < self.rules.minimum_bytes or not self._only(slot):
-            return None
-        return Grant(available, True) if self._ask(slot, available) is None else None
+            return NoRoom(available)
+        return Grant(available, True) if self._ask(slot, available) is None else NoRoom(available)
 
     def _only(self, slot: str) -> bool:
         return all(other == slot for other in self.leases[self._places[slot]])

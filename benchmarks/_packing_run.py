@@ -88,7 +88,13 @@ class Simulation:
         self.now = 0.0
         self.admission = setting.admission(self.devices, setting.rules, setting.workers, lambda: self.now)
         estimates = [case.inputs if setting.by_inputs else case.estimate for case in cases]
-        self.engine = Engine(CaseQueue(range(len(cases))), self.admission, estimates.__getitem__, str)
+        self.engine = Engine(
+            CaseQueue(range(len(cases))),
+            self.admission,
+            estimates.__getitem__,
+            str,
+            largest_first=setting.rules.largest_first,
+        )
         self.outcome = Outcome()
         self._events: list[tuple[float, int, Any, tuple[Any, ...]]] = []
         self._serial = itertools.count()

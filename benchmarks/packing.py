@@ -169,7 +169,8 @@ def main() -> None:
     parser.add_argument("--gib", type=float, default=80, help="of each device")
     parser.add_argument("--workers-per-gpu", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--cases", type=int, default=3000)
-    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--policies", nargs="+", choices=POLICIES, default=POLICIES)
     parser.add_argument("--rule", dest="rules", type=rule, action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--largest-first", action="store_true", help="give the cases in that order, not in the files'")
@@ -186,7 +187,7 @@ def main() -> None:
         parser.error(f"no config in {', '.join(args.configs)}")
     rows: list[tuple[str, ...]] = []
     totals: dict[tuple[str, int], list[tuple[float, float, int]]] = {}
-    for seed in range(args.seeds):
+    for seed in range(args.first_seed, args.first_seed + args.seeds):
         drawn = draw_cases(lines, args.cases, seed, release=args.release, learned=args.learned)
         cases = runnable(drawn, AdmissionRules(), int(args.gib * GIB))
         print(f"seed {seed}: {len(cases)} cases, {len(drawn) - len(cases)} that no device can run are left out")

@@ -14,7 +14,7 @@ from .process.messages import CaseResult
 from .reporting import AttemptInfo
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
-from .scheduling.dispatching import Dispatch
+from .scheduling.dispatching import Dispatch, NoRoom
 from .scheduling.local import SLOT
 
 __all__ = ["HostLease"]
@@ -100,6 +100,6 @@ class HostLease:
         if need > admission.capacity and not dispatch.whole_device:
             return f"it needs {need} bytes, and the worker's host can give {admission.capacity} to one case", None
         grant = admission.reserve(SLOT, case, need, grown=dispatch.whole_device)
-        if grant is None:
+        if isinstance(grant, NoRoom):
             return admission.trouble or f"the worker's host has no {need} bytes for it now", None
         return "", replace(dispatch, lease_bytes=grant.nbytes, whole_device=grant.whole_device)

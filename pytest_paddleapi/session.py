@@ -173,8 +173,8 @@ class PaddleApiSession:
 
     # Scheduling -----------------------------------------------------------------------------
 
-    def make_engine(self, names: Sequence[str], cases: list[int]) -> Engine:
-        """An engine over ``cases``, positions in ``names`` (node ids)."""
+    def make_engine(self, names: Sequence[str], cases: list[int], *, largest_first: bool = False) -> Engine:
+        """An engine over ``cases``, positions in ``names`` (node ids); by size, or in their order."""
         assert self.fleet is not None
         label = words_without_secrets(" ".join(map(str, self.config.invocation_params.args)), self.options.case.golden)
         try:
@@ -196,6 +196,7 @@ class PaddleApiSession:
             admission=self._admission,
             estimate=lambda position: self._estimate(names[position]),
             label=lambda position: names[position],
+            largest_first=largest_first,
         )
         return self._engine
 
@@ -219,7 +220,12 @@ class PaddleApiSession:
 
     def _make_shared_engine(self, names: Sequence[str], cases: list[int]) -> Engine:
         self._begin_progress(names[position] for position in cases)
-        return self.make_engine(names, cases)
+        option = self.config.option
+        # These say which test goes first; and where devices are on other hosts, what fits there is not known here.
+        in_order = any(getattr(option, name, False) for name in ("stepwise", "failedfirst", "newfirst"))
+        remote = any(host_of(spec) for spec in self._specs())
+        largest_first = self._rules().largest_first and not in_order and not remote
+        return self.make_engine(names, cases, largest_first=largest_first)
 
     def _rules(self) -> AdmissionRules:
         rules = self.options.numbers.admission(self.placement.kind)

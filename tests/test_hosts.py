@@ -17,7 +17,7 @@ from pytest_paddleapi.options.model import RunOptions
 from pytest_paddleapi.process.messages import CaseOptions, CaseResult, Mode
 from pytest_paddleapi.reporting import AttemptInfo
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.dispatching import Dispatch
+from pytest_paddleapi.scheduling.dispatching import Dispatch, Grant, NoRoom
 from pytest_paddleapi.scheduling.hosts_admission import UNKNOWN_CAPACITY, HostsAdmission
 
 SPECS = [
@@ -119,16 +119,16 @@ def test_the_controller_grants_other_hosts_what_they_say_they_have(tmp_path: Pat
     admission.place("gw0", "ssh a #0")
     assert not admission.is_oversize(100 * GIB) and admission.target("ssh a #0") == 1
     grant = admission.reserve("gw0", "c", 100 * GIB, grown=False)
-    assert grant is not None and grant.nbytes == 100 * GIB and not grant.whole_device
+    assert isinstance(grant, Grant) and grant.nbytes == 100 * GIB and not grant.whole_device
     # This host's ledger holds nothing for it.
     admission.finished("gw0", pid=1)
     admission.flush()
     assert admission.ledger.leases == () and admission.confirm("gw0", 1)
     admission.note_capacity("gw0", 16 * GIB)
     assert admission.is_oversize(100 * GIB) and not admission.is_oversize(16 * GIB)
-    assert admission.reserve("gw0", "c", 17 * GIB, grown=False) is None
+    assert admission.reserve("gw0", "c", 17 * GIB, grown=False) == NoRoom(16 * GIB)
     grant = admission.reserve("gw0", "c", 17 * GIB, grown=True)
-    assert grant is not None and (grant.nbytes, grant.whole_device) == (16 * GIB, True)
+    assert isinstance(grant, Grant) and (grant.nbytes, grant.whole_device) == (16 * GIB, True)
     admission.gone("gw0")
     admission.close()
 
@@ -137,7 +137,7 @@ def test_slots_here_are_admitted_by_the_ledger_here(tmp_path: Path) -> None:
     groups = {"cpu": (HostDevice(4 * GIB),)}
     admission = HostsAdmission(groups, remote=["ssh a #0"], local=True, workers=1, folder=tmp_path / "l", rules=RULES)
     admission.place("gw0", "cpu")
-    assert admission.reserve("gw0", "c", 2 * GIB, grown=False) is not None
+    assert isinstance(admission.reserve("gw0", "c", 2 * GIB, grown=False), Grant)
     assert [lease.bytes for lease in admission.ledger.leases] == [2 * GIB]
     assert admission.capacities["ssh a #0"] == UNKNOWN_CAPACITY
     admission.close()

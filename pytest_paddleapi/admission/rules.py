@@ -58,6 +58,9 @@ class AdmissionRules:
     prompt_seconds: float = 0.1
     #: Only cases that held more say something: a driver may keep the small change of any.
     prompt_bytes: int = 1 * GIB
+    #: Of the waiting cases the largest that fits goes first, not the first in the order of the files: memory is full
+    #: from the first, and small cases fill what is left. False where cores are what is short, as on the host.
+    largest_first: bool = False
     #: A driver gives memory back some time after the process let go of it. Samples closer together see no change
     #: because nothing has happened yet.
     settle_seconds: float = 1.0
@@ -130,4 +133,5 @@ DEVICE_RULES = AdmissionRules(
     prompt_cases=3,
     lone_reserve=0.0,
     measured_factor=1.0,
+    largest_first=True,
 )

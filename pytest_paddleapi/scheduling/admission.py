@@ -26,7 +26,7 @@ from ..gpu_admission import (
     Setback,
     Slot,
 )
-from .dispatching import Grant
+from .dispatching import Grant, NoRoom
 
 #: A context is taken for so much larger than one that was seen: the next may differ, and what preparing a device took
 #: beside it may come back late.
@@ -149,10 +149,10 @@ class LedgerAdmission:
         """The group's concurrency target."""
         return self.policy.target(group or next(iter(self.groups)))
 
-    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
         """Promise memory, in one step with giving up the slot's last lease.
 
-        None also where the ledger cannot be written, or a device not be read, just now; :attr:`trouble` tells.
+        Refused also where the ledger cannot be written, or a device not be read, just now; :attr:`trouble` tells.
         """
         self.trouble = ""
         try:
@@ -160,14 +160,14 @@ class LedgerAdmission:
         except (LedgerWriteError, LedgerBusyError) as exc:
             self.trouble = str(exc)
             self._ended.add(slot)  # whatever it was promised, no case runs under it
-            return None
+            return NoRoom()
         return grant
 
-    def _reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+    def _reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
         group = self._places[slot].name
         usable = self.capacities.get(group, 0)
         if grown and need > usable and usable < self.capacity:
-            return None  # a larger device can give it more, and what it has there is final
+            return NoRoom()  # a larger device can give it more, and what it has there is final
         # More would not be confirmed once the process has its context.
         capacity = max(usable - self._contexts.get(group, 0), min(usable, self.rules.minimum_bytes))
         size = min(need, capacity) if grown or need <= usable else need
@@ -179,16 +179,16 @@ class LedgerAdmission:
                 self._note_lost(group)
             room = answer.available if answer.reason is Refusal.MEMORY else None
             if not grown or room is None or room < self.rules.minimum_bytes or not self._only(slot):
-                return None
+                return NoRoom(room)
             # Nobody else has a promise, so this is all that the device can give now.
             answer = self._ask(slot, label, room)
             if not isinstance(answer, Granted):
-                return None
+                return NoRoom(answer.available)
             return Grant(room, True)
         if answer.available < size + self._contexts.get(group, 0) and not self._has_process(slot, answer.lease):
             # The process that is to be started would take what is missing then, and the lease not be confirmed.
             self.ledger.release(slot)
-            return None
+            return NoRoom(answer.available - self._contexts.get(group, 0))
         return Grant(size, size >= capacity)
 
     def _has_process(self, slot: str, lease: Lease) -> bool:

@@ -8,7 +8,7 @@ from typing import Protocol
 from ..gpu_admission import Setback
 from ..results.verdicts import Verdict
 
-__all__ = ["Admission", "Dispatch", "Ended", "Grant"]
+__all__ = ["Admission", "Dispatch", "Ended", "Grant", "NoRoom"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,14 @@ class Grant:
 
     nbytes: int
     whole_device: bool
+
+
+@dataclass(frozen=True)
+class NoRoom:
+    """Nothing was promised. ``available`` is the most that would have been, in bytes (below 0 where more is promised
+    than there is); None where that is not known, or another reason than memory stands in the way."""
+
+    available: int | None = None
 
 
 class Admission(Protocol):
@@ -47,9 +55,9 @@ class Admission(Protocol):
     def target(self, group: str) -> int:
         """How many cases may run at once on this group now."""
 
-    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
-        """Promise memory to a slot, or refuse for now. ``grown``: the case ran out of less before, and may
-        be given all that there is where that is less than ``need``."""
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
+        """Promise memory to a slot, or refuse for now and say how much there is. ``grown``: the case ran out of less
+        before, and may be given all that there is where that is less than ``need``."""
 
     def finished(self, slot: str, *, pid: int | None) -> None:
         """The case on this slot ended, in this process; the memory is on its way back.

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 
 from ..gpu_admission import Setback
 from ..results.verdicts import Verdict
-from .candidates import Candidate, Candidates
-from .dispatching import Admission, Dispatch, Ended, Grant
+from .candidates import Candidate
+from .dispatching import Admission, Dispatch, Ended, Grant, NoRoom
+from .first_fit import FirstFit
+from .largest_first import LargestFirst
+from .ordering import Order
 from .queue import CaseQueue
 
-#: Candidates looked at for one slot in every round, and how many more at most every DEEP_LOOK_EVERY s.
-FIRST_WINDOW, FIRST_WINDOW_PER_SLOT = 64, 32
-#: More slots than this see no more cases: with thousands of them the look would cost more than it finds.
-MOST_FIRST_WINDOW = 2048
-DEEP_WINDOW, DEEP_LOOK_EVERY = 8192, 5.0
 #: Where nothing fitted on a group, it is asked again this many seconds later, or when something ends there. The memory
 #: of what ended comes back a few milliseconds later, so looks are dense at first and get rarer.
 LOOK_AGAIN, LOOK_AGAIN_SOON = 0.1, 0.01
@@ -55,6 +53,8 @@ class _Slot:
     running: Dispatch | None = None
     #: Its process was ended for a pause; the next case starts a new one.
     suspended: bool = False
+    #: Its process is there and has ended a case: the next one begins at once.
+    warm: bool = False
     failures: int = 0
     #: When its lease was granted, when its present case began, and whether the last one was quick.
     granted: float = 0.0
@@ -83,6 +83,8 @@ class Engine:
     admission: Admission
     estimate: Callable[[int], int | None]
     label: Callable[[int], str]
+    #: The largest case that fits goes first, not the first in the order of the queue; see :mod:`.largest_first`.
+    largest_first: bool = False
     #: Why the run must stop; None while it need not.
     stop_reason: str | None = None
     #: Cases that cannot run on any device, with their admission bytes; the caller reports them.
@@ -96,7 +98,6 @@ class Engine:
     _tokens: int = 0
     _external_kills: int = 0
     _idle_losses: int = 0
-    _next_deep_look: dict[str, float] = field(default_factory=dict)
     #: How many slots run a case, by group, and in all.
     _running: Counter[str] = field(default_factory=Counter)
     _busy: int = 0
@@ -107,17 +108,17 @@ class Engine:
     #: When a group is worth a look anyway, and when something ended there last.
     _next_look: dict[str, float] = field(default_factory=dict)
     _last_end: dict[str, float] = field(default_factory=dict)
-    #: Kept while no case comes in between, as of which change of the queue. Estimates may get better: it is made anew
-    #: now and then.
-    _candidates: Candidates | None = None
-    _candidates_change: int = 0
-    _candidates_until: float = 0.0
+    _order: Order = field(init=False)
     _added: int = 0
-    #: Some case that was looked at has no estimate yet.
-    _unready: bool = False
     #: Since when nothing runs on a group although cases were refused there, by group.
     _starved: dict[str, float] = field(default_factory=dict)
     _giving_way: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.largest_first:
+            self._order = LargestFirst(self.queue, self._look)
+        else:
+            self._order = FirstFit(self.queue, self._look, self.admission.need(0))
 
     # Slots ----------------------------------------------------------------------------------
 
@@ -193,7 +194,7 @@ class Engine:
             return
         self.quarantined[group] = why
         self.admission.drop_group(group)
-        self._candidates = None  # what only fitted there fits nowhere now
+        self._order.forget()  # what only fitted there fits nowhere now
         for slot in [s for s, state in self._slots.items() if state.group == group and state.running is None]:
             self._remove(slot)
         self._stop_without_slots(why)
@@ -212,7 +213,7 @@ class Engine:
             if state.running is None and not state.suspended and (paused or state.group in self._giving_way)
         ]
         for slot in idle:
-            self._slots[slot].suspended = True
+            self._slots[slot].suspended, self._slots[slot].warm = True, False
             self.admission.gone(slot)
         return idle
 
@@ -249,12 +250,13 @@ class Engine:
 
     def _fill(self, slots: list[str] | None, now: float, started: list[Dispatch]) -> None:
         """Start what fits: the least busy group first, and in it the slot with the fewest failures."""
+        unready = self._order.unready
         for group, idle in self._idle.items():
-            if idle and (self._unready or now >= self._next_look.get(group, 0.0)):
+            if idle and (unready or now >= self._next_look.get(group, 0.0)):
                 since = now - self._last_end.get(group, -LOOK_AGAIN * 2)
                 self._next_look[group] = now + min(LOOK_AGAIN, max(LOOK_AGAIN_SOON, since / 2))
                 self._open[group] = None
-        candidates = self._find_candidates(now)
+        self._order.look(now, len(self._slots))
         if not self.queue.ready:
             self._starved.clear()
             self._giving_way.clear()
@@ -268,7 +270,7 @@ class Engine:
             if self._running[group] >= self.admission.target(group):
                 self._open.pop(group)
                 continue
-            dispatch = self._start(slot, candidates, now)
+            dispatch = self._start(slot, now)
             if dispatch is None:
                 self._open.pop(group)  # what does not fit on one slot of the group fits on none
                 continue
@@ -278,17 +280,6 @@ class Engine:
                 heapq.heappush(heap, entry)
         self._starved = {group: since for group, since in self._starved.items() if not self._running[group]}
         self._giving_way = {group for group, since in self._starved.items() if now - since >= GIVE_WAY_SECONDS}
-
-    def _find_candidates(self, now: float) -> Candidates:
-        offers = self.queue.offers(now)
-        found = self._candidates
-        stale = now >= self._candidates_until or self.queue.changes != self._candidates_change
-        if found is None or stale or self._unready:
-            self._unready = False
-            self._candidates_until = now + DEEP_LOOK_EVERY
-            self._candidates_change = self.queue.changes
-            found = self._candidates = Candidates(offers, self.queue.ahead, self._look, self.admission.need(0))
-        return found
 
     def _entry(self, group: str, allowed: set[str] | None) -> tuple[int, int, int, str] | None:
         """The group's best idle slot, with what it is sorted by; None if it has none."""
@@ -318,51 +309,44 @@ class Engine:
             return None
         if depth > 1 and (not state.quick or len(self.queue) < depth * len(self._slots)):
             return None  # they might wait behind a slow one while other slots have nothing to do
-        for case in self.queue.candidates(now, 1):
-            estimate = self.estimate(case)
-            if estimate is None or case in self._histories:
-                break
-            need = self.admission.need(estimate)
-            if not need <= lease.lease_bytes <= 2 * need:
-                break
-            self.queue.take(case)
-            self._candidates = None
-            self._tokens += 1
-            after = (state.following[-1] if state.following else lease).token
-            following = Dispatch(
-                slot, case, self._tokens, 1, lease.lease_bytes, False, False, after=after, estimate=estimate
-            )
-            state.following.append(following)
-            return following
-        return None
+        case = self._order.follower(state.group, lease.lease_bytes, now)
+        if case is None or case in self._histories:
+            return None
+        estimate = self.estimate(case)
+        if estimate is None or not (need := self.admission.need(estimate)) <= lease.lease_bytes <= 2 * need:
+            return None
+        self.queue.take(case)
+        self._order.followed(state.group, case)
+        self._tokens += 1
+        after = (state.following[-1] if state.following else lease).token
+        following = Dispatch(
+            slot, case, self._tokens, 1, lease.lease_bytes, False, False, after=after, estimate=estimate
+        )
+        state.following.append(following)
+        return following
 
     def _put_back(self, following: deque[Dispatch]) -> None:
         while following:
             self.queue.put_back(following.pop().case)
 
-    def _start(self, slot: str, candidates: Candidates, now: float) -> Dispatch | None:
-        window = min(MOST_FIRST_WINDOW, max(FIRST_WINDOW, FIRST_WINDOW_PER_SLOT * len(self._slots)))
-        group = self._slots[slot].group
-        deep = False
-        number = 0
-        while True:
-            candidate = candidates.step(number, window)
-            if candidate is None:
-                if deep or number == 0 or now < self._next_deep_look.get(group, 0.0):
-                    if number and not self._running[group]:
-                        self._starved.setdefault(group, now)
-                    return None
-                self._next_deep_look[group] = now + DEEP_LOOK_EVERY
-                deep = True
-                window += DEEP_WINDOW
-                continue
-            grant = self.admission.reserve(slot, self.label(candidate.case), candidate.need, grown=candidate.grown)
-            if grant is not None:
-                candidates.take(number)
-                self.queue.take(candidate.case)
-                self._slots[slot].granted = self._slots[slot].begun = now
-                return self._dispatch(slot, candidate.case, grant, restart=self.admission.wants_restart(slot))
-            number += 1
+    def _start(self, slot: str, now: float) -> Dispatch | None:
+        state = self._slots[slot]
+        asked = False
+
+        def ask(candidate: Candidate) -> Grant | NoRoom:
+            nonlocal asked
+            asked = True
+            return self.admission.reserve(slot, self.label(candidate.case), candidate.need, grown=candidate.grown)
+
+        picked = self._order.pick(state.group, ask, warm=state.warm)
+        if picked is None:
+            if asked and not self._running[state.group]:
+                self._starved.setdefault(state.group, now)
+            return None
+        self.queue.take(picked.candidate.case)
+        state.granted = state.begun = now
+        restart = self.admission.wants_restart(slot)
+        return self._dispatch(slot, picked.candidate.case, picked.grant, restart=restart)
 
     def _look(self, case: int) -> Candidate | None:
         """A waiting case and what it needs; None if that is not known yet, or is more than any device has: then it
@@ -372,7 +356,6 @@ class Engine:
             return Candidate(case, history.need, history.grown)
         estimate = self.estimate(case)
         if estimate is None:
-            self._unready = True
             return None
         need = self.admission.need(estimate)
         if self.admission.is_oversize(need):
@@ -432,6 +415,7 @@ class Engine:
         self.admission.finished(slot, pid=ended.pid)
         if not len(self.queue):
             self.admission.flush()
+        state.warm = ended.pid is not None and _SETBACKS.get(ended.verdict) in (None, Setback.DEFERRED)
         if ended.external:
             self._count_external_kill()
         if ended.retired is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..devices.model import Device
 from ..gpu_admission import AdmissionRules, Group, Policy
 from .admission import LedgerAdmission
-from .dispatching import Grant
+from .dispatching import Grant, NoRoom
 
 __all__ = ["UNKNOWN_CAPACITY", "HostsAdmission"]
 
@@ -55,7 +55,7 @@ class HostsAdmission(LedgerAdmission):
         if group in self.capacities:
             self.capacities[group] = nbytes
 
-    def _reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+    def _reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
         group = self._places[slot].name
         if group not in self._remote:
             return super()._reserve(slot, label, need, grown=grown)
@@ -63,7 +63,7 @@ class HostsAdmission(LedgerAdmission):
         if need <= usable:
             return Grant(need, grown and need == usable)
         # As on this host: what a case that outgrew its lease has on the largest device there is, is final.
-        return Grant(usable, True) if grown and usable and usable == self.capacity else None
+        return Grant(usable, True) if grown and usable and usable == self.capacity else NoRoom(usable)
 
     def confirm(self, slot: str, pid: int) -> bool:
         """The worker on another host has asked its own ledger."""

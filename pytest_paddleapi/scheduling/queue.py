@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -79,10 +79,21 @@ class CaseQueue:
     def _offers(self) -> Iterator[int]:
         if self._front or self._due:
             yield from (*reversed(self._front), *self._due)
-        place = self._waiting_from(self._head)
+        yield from self.fresh()
+
+    def fresh(self, after: int = -1) -> Iterator[int]:
+        """The waiting cases that were neither retried nor put back, in their order, behind ``after``."""
+        place = self._waiting_from(bisect_right(self._fresh, after, self._head) if after >= 0 else self._head)
         while place < len(self._fresh):
             yield self._fresh[place]
             place = self._waiting_from(place + 1)
+
+    def is_offered(self, case: int) -> bool:
+        """Whether the case waits, for nothing but memory."""
+        if case in self._front or case in self._due:
+            return True
+        place = bisect_left(self._fresh, case, self._head)
+        return place < len(self._fresh) and self._fresh[place] == case and place not in self._taken
 
     def _waiting_from(self, place: int) -> int:
         """The first place from here on that is not taken."""

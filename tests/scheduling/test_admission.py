@@ -18,6 +18,7 @@ from pytest_paddleapi.devices.host import HostDevice
 from pytest_paddleapi.devices.model import DeviceLostError, DeviceReadingError, Holder, MemoryReading
 from pytest_paddleapi.gpu_admission import DEVICE_RULES, GIB, AdmissionRules, LeaseState, Setback
 from pytest_paddleapi.scheduling.admission import LedgerAdmission
+from pytest_paddleapi.scheduling.dispatching import Grant, NoRoom
 from pytest_paddleapi.scheduling.engine import Engine
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
@@ -41,19 +42,19 @@ def test_a_full_disk_refuses_for_a_while_and_loses_nothing(tmp_path: Path) -> No
         admission.place(slot, "cpu")
     try:
         need = admission.need(0)
-        assert admission.reserve("a", "case 1", need, grown=False) is not None
+        assert isinstance(admission.reserve("a", "case 1", need, grown=False), Grant)
         with no_room_on_disk():
-            assert admission.reserve("b", "case 2", need, grown=False) is None
+            assert isinstance(admission.reserve("b", "case 2", need, grown=False), NoRoom)
             assert "File too large" in admission.trouble
             admission.finished("a", pid=os.getpid())
             admission.flush()
             admission.housekeep(1.0)
-            assert admission.reserve("a", "case 3", need, grown=False) is None
+            assert isinstance(admission.reserve("a", "case 3", need, grown=False), NoRoom)
         (lease,) = admission.ledger.leases
         assert (lease.slot, lease.case, lease.state) == ("a", "case 1", LeaseState.ACTIVE)
-        assert admission.reserve("b", "case 2", need, grown=False) is not None
+        assert isinstance(admission.reserve("b", "case 2", need, grown=False), Grant)
         assert admission.trouble == ""
-        assert admission.reserve("a", "case 3", need, grown=False) is not None
+        assert isinstance(admission.reserve("a", "case 3", need, grown=False), Grant)
         assert sorted(lease.case for lease in admission.ledger.leases) == ["case 2", "case 3"]
         for slot in "ab":
             admission.finished(slot, pid=None)
@@ -91,7 +92,7 @@ def test_a_known_context_is_left_out_of_a_lease_of_the_whole_device(tmp_path: Pa
     admission.place("a", "g")
     try:
         grant = admission.reserve("a", "case", 88, grown=False)
-        assert grant is not None and (grant.nbytes, grant.whole_device) == (88, False)
+        assert isinstance(grant, Grant) and (grant.nbytes, grant.whole_device) == (88, False)
         device.used = 8  # the context, so that 82 are left
         with subprocess.Popen(["sleep", "60"]) as process:
             assert not admission.confirm("a", process.pid)
@@ -99,10 +100,10 @@ def test_a_known_context_is_left_out_of_a_lease_of_the_whole_device(tmp_path: Pa
         admission.finished("a", pid=None)
         admission.note_context("a", 8)
         # The process was ended, but its memory is not seen back: the next one's context would have no place.
-        assert admission.reserve("a", "case", 88, grown=False) is None
+        assert isinstance(admission.reserve("a", "case", 88, grown=False), NoRoom)
         device.used = 0
         grant = admission.reserve("a", "case", 88, grown=False)
-        assert grant is not None and (grant.nbytes, grant.whole_device) == (80, True)
+        assert isinstance(grant, Grant) and (grant.nbytes, grant.whole_device) == (80, True)
         device.used = 8
         assert admission.confirm("a", os.getpid())
     finally:
@@ -115,11 +116,11 @@ def test_a_device_that_cannot_be_read_is_told_of_and_no_want_of_memory(tmp_path:
     admission.place("a", "g")
     try:
         device.sick = True
-        assert admission.reserve("a", "case", GIB, grown=False) is None
+        assert isinstance(admission.reserve("a", "case", GIB, grown=False), NoRoom)
         assert "it is sick" in admission.trouble
         assert admission.take_lost() == {}
         device.sick = False
-        assert admission.reserve("a", "case", GIB, grown=False) is not None
+        assert isinstance(admission.reserve("a", "case", GIB, grown=False), Grant)
         assert admission.trouble == ""
     finally:
         admission.close()
@@ -131,7 +132,7 @@ def test_a_lost_device_is_told_of_once(tmp_path: Path) -> None:
     admission.place("a", "g")
     try:
         devices[1].lost = True
-        assert admission.reserve("a", "case", GIB, grown=False) is None
+        assert isinstance(admission.reserve("a", "case", GIB, grown=False), NoRoom)
         (why,) = admission.take_lost().values()
         assert "GPU-1: it fell off the bus" in why
         assert admission.take_lost() == {}
@@ -191,12 +192,12 @@ def test_a_case_that_outgrew_a_small_device_is_given_all_of_the_largest(tmp_path
     admission.place("a", "s")
     admission.place("b", "l")
     try:
-        assert admission.reserve("a", "case", 500, grown=True) is None
+        assert isinstance(admission.reserve("a", "case", 500, grown=True), NoRoom)
         grant = admission.reserve("b", "case", 500, grown=True)
-        assert grant is not None and (grant.nbytes, grant.whole_device) == (190, True)
+        assert isinstance(grant, Grant) and (grant.nbytes, grant.whole_device) == (190, True)
         admission.drop_group("l")
         grant = admission.reserve("a", "case", 500, grown=True)
-        assert grant is not None and (grant.nbytes, grant.whole_device) == (90, True)
+        assert isinstance(grant, Grant) and (grant.nbytes, grant.whole_device) == (90, True)
     finally:
         admission.close()
 
@@ -223,23 +224,23 @@ def test_what_is_left_of_the_last_case_counts_once_it_was_seen_back_at_once_thre
     def run_and_end() -> None:
         """Somebody else asks for too much while the case runs, so that its process is measured."""
         device.held = 50 * GIB
-        assert admission.reserve("b", "too much", 40 * GIB, grown=False) is None
+        assert isinstance(admission.reserve("b", "too much", 40 * GIB, grown=False), NoRoom)
         admission.finished("a", pid=os.getpid())
 
     try:
-        assert admission.reserve("a", "case", 50 * GIB, grown=False) is not None
+        assert isinstance(admission.reserve("a", "case", 50 * GIB, grown=False), Grant)
         assert admission.confirm("a", os.getpid())
         for _ in range(3):
             run_and_end()
-            assert admission.reserve("a", "next", 50 * GIB, grown=False) is None  # the memory is still out
+            assert isinstance(admission.reserve("a", "next", 50 * GIB, grown=False), NoRoom)  # the memory is still out
             device.held = 0
             now += 0.05
-            assert admission.reserve("a", "next", 50 * GIB, grown=False) is not None
+            assert isinstance(admission.reserve("a", "next", 50 * GIB, grown=False), Grant)
             now += 1.0
         run_and_end()
-        assert admission.reserve("a", "next", 50 * GIB, grown=False) is not None  # it will be back
+        assert isinstance(admission.reserve("a", "next", 50 * GIB, grown=False), Grant)  # it will be back
         admission.finished("a", pid=os.getpid())
         admission.failed("next", "a", Setback.DEFERRED, now)
-        assert admission.reserve("a", "next", 50 * GIB, grown=False) is None
+        assert isinstance(admission.reserve("a", "next", 50 * GIB, grown=False), NoRoom)
     finally:
         admission.close()

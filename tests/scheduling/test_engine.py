@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pytest_paddleapi.gpu_admission import Setback
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant
-from pytest_paddleapi.scheduling.engine import DEEP_LOOK_EVERY, GIVE_WAY_SECONDS, LOOK_AGAIN, Engine
+from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant, NoRoom
+from pytest_paddleapi.scheduling.engine import GIVE_WAY_SECONDS, LOOK_AGAIN, Engine
+from pytest_paddleapi.scheduling.ordering import DEEP_LOOK_EVERY
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
 
@@ -47,10 +48,11 @@ class Memory:
     def target(self, group: str) -> int:
         return self.slots
 
-    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
         need = min(need, self.size)
-        if sum(self.held.values()) + need > self.size:
-            return None
+        available = self.size - sum(self.held.values())
+        if need > available:
+            return NoRoom(available)
         assert slot not in self.held
         self.held[slot] = need
         return Grant(need, need == self.size)
@@ -91,8 +93,16 @@ class Memory:
         return
 
 
-def engine_for(estimates: list[int], memory: Memory | None = None, slots: int = 2) -> Engine:
-    engine = Engine(CaseQueue(range(len(estimates))), memory or Memory(), estimates.__getitem__, str)
+def engine_for(
+    estimates: list[int], memory: Memory | None = None, slots: int = 2, *, largest_first: bool = False
+) -> Engine:
+    engine = Engine(
+        CaseQueue(range(len(estimates))),
+        memory or Memory(),
+        estimates.__getitem__,
+        str,
+        largest_first=largest_first,
+    )
     for number in range(slots):
         engine.add_slot(f"gw{number}")
     return engine
@@ -386,13 +396,14 @@ class EngineAgainstModel(RuleBasedStateMachine):
     """Whatever happens, every case ends exactly once and no promise is ever broken."""
 
     SIZES = (1, 10, 30, 60, 100, 150)
+    largest_first = False
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.estimates = [self.SIZES[i * 7 % len(self.SIZES)] for i in range(30)]
         self.memory = Memory()
-        self.engine = engine_for(self.estimates, self.memory, slots=3)
+        self.engine = engine_for(self.estimates, self.memory, slots=3, largest_first=self.largest_first)
         self.serial = 3
         self.done: list[int] = []
         #: By slot, what follows its running case after a pass.
@@ -474,10 +485,20 @@ TestEngineAgainstModel = EngineAgainstModel.TestCase
 TestEngineAgainstModel.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
 
 
+class EngineBySize(EngineAgainstModel):
+    """The same where the largest case that fits goes first."""
+
+    largest_first = True
+
+
+TestEngineBySize = EngineBySize.TestCase
+TestEngineBySize.settings = TestEngineAgainstModel.settings
+
+
 class Contexts(Memory):
     """A device of which each idle process holds a part, so that a large case waits for its neighbours to go."""
 
-    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
         self.held.setdefault("contexts", 5 * self.slots)
         return super().reserve(slot, label, need, grown=grown)
 

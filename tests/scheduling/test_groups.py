@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pytest_paddleapi.gpu_admission import Setback
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant
+from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant, NoRoom
 from pytest_paddleapi.scheduling.engine import Engine
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
@@ -39,12 +39,12 @@ class Groups:
     def target(self, group: str) -> int:
         return self.targets.get(group, 64)
 
-    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
         group = self.places[slot]
         self.asked.append(group)
         used = sum(size for other, size in self.held.items() if self.places[other] == group)
         if used + need > self.sizes[group]:
-            return None
+            return NoRoom(self.sizes[group] - used)
         self.held[slot] = need
         return Grant(need, need == self.sizes[group])
 

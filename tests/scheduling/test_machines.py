@@ -12,7 +12,7 @@ from pytest_paddleapi.gpu_admission import AdmissionRules, Policy, Setback
 from pytest_paddleapi.process.errors import SlotStateError
 from pytest_paddleapi.process.slot import SlotLife, SlotState, StartRules
 from pytest_paddleapi.results.verdicts import Verdict
-from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant
+from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant, NoRoom
 from pytest_paddleapi.scheduling.engine import EXTERNAL_KILL_LIMIT, Engine
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
@@ -55,15 +55,16 @@ class Fleet:
     def target(self, group: str) -> int:
         return self.policy.target(group)
 
-    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | None:
+    def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
         assert slot not in self.active, "a slot that runs a case was asked for"
         group = self.places[slot]
         size = min(need, TOTALS[group]) if grown else need
         own = self.pending.pop(slot, None)
-        if size > self.free(group):
+        available = self.free(group)
+        if size > available:
             if own is not None:
                 self.pending[slot] = own
-            return None
+            return NoRoom(available)
         self.active[slot] = (group, size)
         return Grant(size, size == TOTALS[group])
 
@@ -102,6 +103,8 @@ class Fleet:
 class FleetMachine(RuleBasedStateMachine):
     """Slots come, die, retire and lose their devices; cases pass, fail, grow, are killed; others take memory."""
 
+    largest_first = False
+
     @initialize(
         groups=st.lists(st.sampled_from(sorted(TOTALS)), min_size=1, max_size=4, unique=True),
         estimates=st.lists(st.sampled_from([0, 1, 10, 25, 40, 55, 90, 100, 130]), min_size=1, max_size=40),
@@ -111,7 +114,9 @@ class FleetMachine(RuleBasedStateMachine):
         self.groups = groups
         self.fleet = Fleet(groups, workers=3)
         self.count = len(estimates)
-        self.engine = Engine(CaseQueue(range(self.count)), self.fleet, estimates.__getitem__, str)
+        self.engine = Engine(
+            CaseQueue(range(self.count)), self.fleet, estimates.__getitem__, str, largest_first=self.largest_first
+        )
         self.engine_stopped = False
         self.slots: dict[str, str] = {}
         self.decided: list[int] = []
@@ -314,6 +319,16 @@ class FleetMachine(RuleBasedStateMachine):
 
 TestFleet = FleetMachine.TestCase
 TestFleet.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+
+
+class FleetBySize(FleetMachine):
+    """The same where the largest case that fits goes first."""
+
+    largest_first = True
+
+
+TestFleetBySize = FleetBySize.TestCase
+TestFleetBySize.settings = TestFleet.settings
 
 
 class QueueMachine(RuleBasedStateMachine):
