@@ -66,12 +66,9 @@ class SimulatedAdmission:
         available = self._ask(slot, size)
         if available is None:
             return Grant(size, size >= self._usable)
-        if not grown or available < self.rules.minimum_bytes or not self._only(slot):
+        if not grown or available < self.rules.minimum_bytes or self.leases[self._places[slot]]:
             return NoRoom(available)
         return Grant(available, True) if self._ask(slot, available) is None else NoRoom(available)
-
-    def _only(self, slot: str) -> bool:
-        return all(other == slot for other in self.leases[self._places[slot]])
 
     def _ask(self, slot: str, size: int) -> int | None:
         """None where it was granted, else what is available."""

@@ -159,7 +159,7 @@ def rule(text: str) -> tuple[str, int | float | str | bool]:
             return name, kind(value)
         except ValueError:
             continue
-    return name, {"True": True, "False": False}.get(value, value)
+    return name, {"true": True, "false": False}.get(value.lower(), value)
 
 
 def main() -> None:

@@ -121,7 +121,7 @@ class AdmissionRules:
 
 #: Better where the devices are accelerators and nobody keeps a cache of freed memory on them. Simulated
 #: (``benchmarks/packing.py``, 8 devices of 80 GiB): with many small cases the makespan over its lower bound falls
-#: from 1.48 to 1.11 (8 workers a device), with large ones out-of-memory events from 357 to 0. What a process still
+#: from 1.48 to 1.11 (8 workers a device); ``docs/numbers.md`` has what large ones take. What a process still
 #: holds of its last case is on its way back, so it does not count towards the next lease, unless it was seen to be
 #: back at once again and again; an ended case takes no more; a device's concurrency need not be found out case by
 #: case, because memory is asked for anyway; and a case that is alone on a device may have the reserve, or one near the

@@ -180,6 +180,8 @@ class LedgerAdmission:
             room = answer.available if answer.reason is Refusal.MEMORY else None
             if not grown or room is None or room < self.rules.minimum_bytes or not self._only(slot):
                 return NoRoom(room)
+            if self.ledger.lease_of(slot) is not None:
+                return NoRoom(room)  # the memory of its own last attempt may still come back
             # Nobody else has a promise, so this is all that the device can give now.
             answer = self._ask(slot, label, room)
             if not isinstance(answer, Granted):

@@ -244,3 +244,24 @@ def test_what_is_left_of_the_last_case_counts_once_it_was_seen_back_at_once_thre
         assert isinstance(admission.reserve("a", "next", 50 * GIB, grown=False), NoRoom)
     finally:
         admission.close()
+
+
+def test_a_case_that_outgrew_its_lease_waits_for_the_memory_of_its_last_attempt(tmp_path: Path) -> None:
+    device = Holding(100)
+    rules = AdmissionRules(
+        reserve_bytes=10, reserve_fraction=0.0, minimum_bytes=1, margin_bytes=0, inherit_held=False, settle_bytes=1
+    )
+    admission = LedgerAdmission({"g": [device]}, workers=1, folder=tmp_path / "ledger", rules=rules)
+    admission.place("a", "g")
+    try:
+        assert isinstance(admission.reserve("a", "case", 40, grown=False), Grant)
+        assert admission.confirm("a", os.getpid())
+        device.held = 40
+        admission.finished("a", pid=os.getpid())
+        assert isinstance(admission.reserve("a", "case", 80, grown=True), NoRoom), "40 would be its final share"
+        device.held = 0
+        grant = admission.reserve("a", "case", 80, grown=True)
+        assert isinstance(grant, Grant)
+        assert grant.nbytes == 80
+    finally:
+        admission.close()
