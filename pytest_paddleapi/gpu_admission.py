@@ -51,6 +51,7 @@ from .admission.ledger import (
 )
 from .admission.observing import LedgerSnapshot, pause_session, read_ledger, resume_session, still_fits
 from .admission.policy import Policy, Setback
+from .admission.promptness import Promptness
 from .admission.records import Group, Lease, LeaseState, SessionHeader, Slot
 from .admission.rules import DEVICE_RULES, GIB, MIB, AdmissionRules, MeasuredBytes
 from .admission.store import SessionState
@@ -75,6 +76,7 @@ __all__ = [
     "LedgerWriteError",
     "MeasuredBytes",
     "Policy",
+    "Promptness",
     "Refusal",
     "Refused",
     "SessionHeader",

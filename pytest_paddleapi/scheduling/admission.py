@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..admission.promptness import Promptness
 from ..devices.model import Device, DeviceLostError, DeviceReadingError
 from ..devices.processes import identify, is_running
 from ..devices.readings import patiently
@@ -21,6 +20,7 @@ from ..gpu_admission import (
     LedgerBusyError,
     LedgerWriteError,
     Policy,
+    Promptness,
     Refusal,
     Refused,
     Setback,
