@@ -498,7 +498,8 @@ class Engine:
 
     def _watch_pressure(self, now: float) -> None:
         waiting = len(self.queue)
-        halted = self.admission.paused or not self._slots
+        # A case whose estimate is still to come wants no memory yet.
+        halted = self.admission.paused or not self._slots or self._order.unready
         if self.admission.under_pressure(now, waiting=0 if halted else waiting, busy=self.busy):
             if self.admission.trouble:
                 self.stop_reason = f"no case could start for long, {waiting} wait: {self.admission.trouble}"

@@ -243,6 +243,19 @@ def test_no_room_for_the_pressure_timeout_stops_the_run_with_a_reason() -> None:
     assert "1 wait for memory" in engine.stop_reason
 
 
+@pytest.mark.parametrize("largest_first", [False, True])
+def test_cases_without_an_estimate_want_no_memory_yet(largest_first: bool) -> None:
+    estimates: list[int | None] = [None, None]
+    engine = Engine(CaseQueue(range(2)), Memory(), estimates.__getitem__, str, largest_first=largest_first)
+    engine.add_slot("gw0")
+    for now in (0.0, 600.0, 1200.0):
+        assert engine.poll(now) == []
+    assert engine.stop_reason is None
+    estimates[:] = [1000, 1]
+    engine.admission.held["somebody else"] = 99  # type: ignore[attr-defined]
+    assert [dispatch.case for dispatch in engine.poll(1201.0)] == [1]
+
+
 def test_timeouts_crashes_and_deferrals_shrink_the_target_and_differences_do_not() -> None:
     memory = Memory()
     engine = engine_for([1] * 4, memory, slots=1)
