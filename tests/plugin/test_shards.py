@@ -196,8 +196,8 @@ def test_merged_shards_are_the_unsharded_run(configs: Configs, pytester: pytest.
     assert {**whole, "time": "", "timestamp": ""} == {**merged, "time": "", "timestamp": ""}
 
 
-#: How long a case took and what its process held are measured anew in each run.
-MEASURED_ANEW = ("ended", "seconds", "peak_bytes")
+#: When a case ran, how long it took and what its process held are measured anew in each run.
+MEASURED_ANEW = ("started", "ended", "seconds", "peak_bytes")
 
 
 def kept(folder: str) -> dict[str, dict[str, object]]:
