@@ -220,11 +220,9 @@ class PaddleApiSession:
 
     def _make_shared_engine(self, names: Sequence[str], cases: list[int]) -> Engine:
         self._begin_progress(names[position] for position in cases)
-        option = self.config.option
-        # These say which test goes first; and where devices are on other hosts, what fits there is not known here.
-        in_order = any(getattr(option, name, False) for name in ("stepwise", "failedfirst", "newfirst"))
+        # Where devices are on other hosts, what fits there is not known here.
         remote = any(host_of(spec) for spec in self._specs())
-        largest_first = self._rules().largest_first and not in_order and not remote
+        largest_first = self._rules().largest_first and not remote and not says_what_goes_first(self.config.option)
         return self.make_engine(names, cases, largest_first=largest_first)
 
     def _rules(self) -> AdmissionRules:
@@ -605,3 +603,8 @@ def _config_of(item: Any) -> str:
 
 def _is_case(item: pytest.Item) -> bool:
     return isinstance(item, CaseItem)
+
+
+def says_what_goes_first(option: Any) -> bool:
+    """The user has given an option of pytest's by which some tests go before others."""
+    return any(getattr(option, name, False) for name in ("stepwise", "failedfirst", "newfirst"))

@@ -19,11 +19,16 @@ _HARMLESS_MAJORS = frozenset({1, 4, 5, *range(136, 144)})
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def _prctl(option: int, value: int) -> None:
+def _call(name: str, *arguments: int) -> None:
+    """A function of the C library that returns 0; each argument is as wide as a pointer."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, value, 0, 0, 0) != 0:
+    if libc[name](*map(ctypes.c_long, arguments)) != 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"prctl({option}): {os.strerror(code)}")
+        raise OSError(code, f"{name}({arguments[0]}): {os.strerror(code)}")
+
+
+def _prctl(option: int, value: int) -> None:
+    _call("prctl", option, value, 0, 0, 0)
 
 
 def die_with_parent(parent: int) -> None:
@@ -71,11 +76,7 @@ def punch_hole(fd: int, offset: int, length: int) -> None:
     Raises:
         OSError: the file system has no holes.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    arguments = (ctypes.c_int(_FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE), ctypes.c_int64(offset))
-    if libc.fallocate(ctypes.c_int(fd), *arguments, ctypes.c_int64(length)) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"fallocate: {os.strerror(code)}")
+    _call("fallocate", fd, _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE, offset, length)
 
 
 def start_time(pid: int) -> int:

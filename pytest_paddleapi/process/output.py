@@ -26,7 +26,7 @@ class OutputFile:
         fcntl.fcntl(self.fd, fcntl.F_SETFL, fcntl.fcntl(self.fd, fcntl.F_GETFL) | os.O_APPEND)
         self._lock = threading.Lock()
         self._closed = False
-        #: The end of the middle part that was given back; it is only read where nothing was.
+        #: Where the middle part that was given back ends. What is read begins no earlier, beside the head.
         self._freed = _HEAD
 
     def append(self, data: bytes) -> None:

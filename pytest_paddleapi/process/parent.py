@@ -73,6 +73,9 @@ class CaseParent:
             for fd in (self.alive_fd, *self.wake_pipe, *foreign):
                 os.close(fd)
             become()
+        except SystemExit as exc:
+            if isinstance(exc.code, str):  # as the interpreter would at its end
+                print(exc.code, file=sys.stderr, flush=True)
         except Exception:  # noqa: BLE001 - nothing may run on in the code that called
             traceback.print_exc()
             sys.stderr.flush()

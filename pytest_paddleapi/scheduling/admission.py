@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..devices.model import Device, DeviceLostError, DeviceReadingError
@@ -91,8 +92,7 @@ class LedgerAdmission:
     def _read_capacities(self) -> None:
         for name, group in self.groups.items():
             try:
-                of = group.devices
-                self.capacities[name] = patiently(lambda of=of: self.ledger.usable(of), _SEEN_SECONDS)  # type: ignore[misc]
+                self.capacities[name] = patiently(partial(self.ledger.usable, group.devices), _SEEN_SECONDS)
             except DeviceLostError as exc:  # since it was chosen: the others will do without it
                 self._lost[name] = str(exc)
                 if len(self._lost) == len(self.groups):

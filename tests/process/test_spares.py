@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -73,6 +74,27 @@ def noting_slot(make_slot: MakeSlot, notes: Path) -> Iterator[Supervisor]:
     )
     yield made
     made.close()
+
+
+@pytest.fixture
+def make_sharing(
+    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path
+) -> Iterator[Callable[..., Supervisor]]:
+    """Slots whose keepers import ``noting_module`` themselves, which does there what it is told."""
+    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
+    made: list[Supervisor] = []
+
+    def make(how: str = "", **arguments: Any) -> Supervisor:
+        environment = {"NOTES": str(notes), "NOTING_MODULE": how, "DEVICE": DEVICE}
+        slot = make_slot(
+            runner=LIGHT, modules=("noting_module",), make_launcher=Spares, environment=environment, **arguments
+        )
+        made.append(slot)
+        return slot
+
+    yield make
+    for slot in made:
+        slot.close()
 
 
 def words(notes: Path) -> list[str]:
@@ -288,26 +310,22 @@ def test_with_the_real_frameworks_the_next_process_is_ready_at_once(make_slot: M
 
 
 def test_a_spare_is_forked_and_has_only_the_rest_to_import(
-    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path
+    make_sharing: Callable[..., Supervisor], notes: Path
 ) -> None:
-    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
-    slot = make_slot(runner=LIGHT, modules=("noting_module",), make_launcher=Spares, environment={"NOTES": str(notes)})
+    slot = make_sharing()
     slot.ensure_ready()
     keeper, spare = parent_of(slot), loaded_spare(slot)
     assert spare.cmdline() == psutil.Process(slot.pid).cmdline() == keeper.cmdline()
     assert [line.split()[:2] for line in notes.read_text().splitlines()] == [["imported", str(keeper.pid)]]
-    slot.close()
 
 
 @pytest.mark.parametrize("how", ["thread", "device"])
 def test_what_an_import_starts_or_opens_is_not_forked(
-    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path, how: str
+    make_sharing: Callable[..., Supervisor], notes: Path, how: str
 ) -> None:
     if how == "device" and not os.access(DEVICE, os.R_OK):
         pytest.skip(f"{DEVICE} cannot be opened here")
-    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
-    environment = {"NOTES": str(notes), "NOTING_MODULE": how, "DEVICE": DEVICE}
-    slot = make_slot(runner=LIGHT, modules=("noting_module",), make_launcher=Spares, environment=environment)
+    slot = make_sharing(how)
     slot.ensure_ready()
     keeper, spare = parent_of(slot), loaded_spare(slot)
     assert "pytest_paddleapi.process.keeper" in keeper.cmdline()
@@ -318,50 +336,24 @@ def test_what_an_import_starts_or_opens_is_not_forked(
     ]
     assert slot.run("paddle segfault").result.verdict is Verdict.PADDLE_CRASH
     assert slot.run("paddle pass").result.verdict is Verdict.PASS
-    slot.close()
 
 
-def test_an_import_that_fails_in_the_keeper_is_told_as_one_in_a_spare(
-    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path
-) -> None:
-    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
-    environment = {"NOTES": str(notes), "NOTING_MODULE": "fail"}
-    slot = make_slot(
-        runner=LIGHT,
-        modules=("noting_module",),
-        make_launcher=Spares,
-        environment=environment,
-        rules=StartRules(waits=(0.0,)),
-    )
+def test_an_import_that_fails_in_the_keeper_is_told_as_one_in_a_spare(make_sharing: Callable[..., Supervisor]) -> None:
+    slot = make_sharing("fail", rules=StartRules(waits=(0.0,)))
     with pytest.raises(StartError, match=r"(?s)noting_module could not be imported by .*no such luck"):
         slot.ensure_ready(deadline=0.0)
-    slot.close()
 
 
-def test_an_import_that_hangs_in_the_keeper_shows_its_stacks(
-    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path
-) -> None:
-    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
-    slot = make_slot(
-        runner=LIGHT,
-        modules=("noting_module",),
-        make_launcher=Spares,
-        environment={"NOTES": str(notes), "NOTING_MODULE": "hang"},
-        start_seconds=2.0,
-    )
+def test_an_import_that_hangs_in_the_keeper_shows_its_stacks(make_sharing: Callable[..., Supervisor]) -> None:
+    slot = make_sharing("hang", start_seconds=2.0)
     with pytest.raises(StartError) as caught:
         slot.ensure_ready(deadline=0.0)
     assert "took too long" in str(caught.value)
     assert "noting_module.py" in str(caught.value)
-    slot.close()
 
 
-def test_a_keeper_that_imports_is_ended_at_once(
-    make_slot: MakeSlot, monkeypatch: pytest.MonkeyPatch, notes: Path
-) -> None:
-    monkeypatch.setattr(launcher, "_SURVIVE_FORK", {"noting_module"})
-    environment = {"NOTES": str(notes), "NOTING_MODULE": "hang"}
-    slot = make_slot(runner=LIGHT, modules=("noting_module",), make_launcher=Spares, environment=environment)
+def test_a_keeper_that_imports_is_ended_at_once(make_sharing: Callable[..., Supervisor], notes: Path) -> None:
+    slot = make_sharing("hang")
     slot.start()
     assert wait_until(notes.exists)
     keeper = int(notes.read_text().split()[1])

@@ -140,31 +140,23 @@ def test_a_lost_device_is_told_of_once(tmp_path: Path) -> None:
         admission.close()
 
 
-def test_a_device_that_is_lost_before_the_first_case_leaves_the_others(tmp_path: Path) -> None:
-    devices = {name: [Numbers(100 * GIB, uuid=name)] for name in ("GPU-0", "GPU-1")}
-    devices["GPU-0"][0].lost = True
+@pytest.mark.parametrize(
+    ("lost", "slots", "starts"), [("GPU-0", {"a": "GPU-0", "b": "GPU-1"}, "b"), ("GPU-1", {"a": "GPU-0"}, "a")]
+)
+def test_a_device_that_is_lost_before_the_first_case_leaves_the_others(
+    tmp_path: Path, lost: str, slots: dict[str, str], starts: str
+) -> None:
+    """Whether a slot is on it or not."""
+    devices = {name: [Numbers(100 * GIB, uuid=name, lost=name == lost)] for name in ("GPU-0", "GPU-1")}
     admission = LedgerAdmission(devices, workers=1, folder=tmp_path / "ledger")
     engine = Engine(CaseQueue(range(2)), admission, lambda case: GIB, str)
     try:
-        engine.add_slot("a", "GPU-0")
-        engine.add_slot("b", "GPU-1")
-        assert [dispatch.slot for dispatch in engine.poll(0.0)] == ["b"]
-        assert list(engine.quarantined) == ["GPU-0"]
-        assert "it fell off the bus" in engine.quarantined["GPU-0"]
+        for slot, group in slots.items():
+            engine.add_slot(slot, group)
+        assert [dispatch.slot for dispatch in engine.poll(0.0)] == [starts]
+        assert list(engine.quarantined) == [lost]
+        assert "it fell off the bus" in engine.quarantined[lost]
         assert engine.stop_reason is None
-    finally:
-        admission.close()
-
-
-def test_a_lost_device_that_no_slot_is_on_takes_none_away(tmp_path: Path) -> None:
-    devices = {name: [Numbers(100 * GIB, uuid=name)] for name in ("GPU-0", "GPU-1")}
-    devices["GPU-1"][0].lost = True
-    admission = LedgerAdmission(devices, workers=1, folder=tmp_path / "ledger")
-    engine = Engine(CaseQueue(range(2)), admission, lambda case: GIB, str)
-    try:
-        engine.add_slot("a", "GPU-0")
-        assert [dispatch.slot for dispatch in engine.poll(0.0)] == ["a"]
-        assert list(engine.quarantined) == ["GPU-1"]
     finally:
         admission.close()
 

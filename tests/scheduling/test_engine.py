@@ -17,9 +17,11 @@ from pytest_paddleapi.scheduling.engine import GIVE_WAY_SECONDS, LOOK_AGAIN, Eng
 from pytest_paddleapi.scheduling.ordering import DEEP_LOOK_EVERY
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
+from .doubles import QuietAdmission
+
 
 @dataclass
-class Memory:
+class Memory(QuietAdmission):
     """A device of ``size`` bytes whose promises are counted in full: the simplest true admission."""
 
     size: int = 100
@@ -57,9 +59,6 @@ class Memory:
         self.held[slot] = need
         return Grant(need, need == self.size)
 
-    def flush(self) -> None:
-        pass
-
     def finished(self, slot: str, *, pid: int | None) -> None:
         del self.held[slot]
 
@@ -76,21 +75,12 @@ class Memory:
         self.deferrals += 1
         return now + min(2.0 ** (self.deferrals - 1), 30.0)
 
-    def wants_restart(self, slot: str) -> bool:
-        return False
-
-    def take_lost(self) -> dict[str, str]:
-        return {}
-
     def under_pressure(self, now: float, *, waiting: int, busy: int) -> bool:
         if not waiting or busy:
             self.stuck = None
             return False
         self.stuck = now if self.stuck is None else self.stuck
         return now - self.stuck >= 600
-
-    def housekeep(self, now: float) -> None:
-        return
 
 
 def engine_for(

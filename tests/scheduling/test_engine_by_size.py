@@ -16,9 +16,11 @@ from pytest_paddleapi.scheduling.engine import LOOK_AGAIN, Engine
 from pytest_paddleapi.scheduling.largest_first import OLDEST_EVERY
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
+from .doubles import QuietAdmission
+
 
 @dataclass
-class Devices:
+class Devices(QuietAdmission):
     """Devices of 100 bytes whose promises are counted in full, by group."""
 
     places: dict[str, str] = field(default_factory=dict)
@@ -60,26 +62,8 @@ class Devices:
     def gone(self, slot: str) -> None:
         self.held.pop(slot, None)
 
-    def flush(self) -> None:
-        return
-
-    def succeeded(self, label: str, slot: str) -> None:
-        return
-
     def failed(self, label: str, slot: str, setback: Setback, now: float) -> float:
         return now + 1.0
-
-    def wants_restart(self, slot: str) -> bool:
-        return False
-
-    def take_lost(self) -> dict[str, str]:
-        return {}
-
-    def under_pressure(self, now: float, *, waiting: int, busy: int) -> bool:
-        return False
-
-    def housekeep(self, now: float) -> None:
-        return
 
 
 def engine_on(estimates: list[int | None], slots: int = 1, groups: str = "A") -> Engine:

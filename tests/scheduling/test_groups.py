@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pytest_paddleapi.gpu_admission import Setback
 from pytest_paddleapi.results.verdicts import Verdict
 from pytest_paddleapi.scheduling.dispatching import Dispatch, Ended, Grant, NoRoom
 from pytest_paddleapi.scheduling.engine import Engine
 from pytest_paddleapi.scheduling.queue import CaseQueue
 
+from .doubles import QuietAdmission
+
 
 @dataclass
-class Groups:
+class Groups(QuietAdmission):
     """Groups of so many bytes each, whose promises are counted in full."""
 
     sizes: dict[str, int]
@@ -54,27 +55,12 @@ class Groups:
     def gone(self, slot: str) -> None:
         self.held.pop(slot, None)
 
-    def flush(self) -> None:
-        return
-
-    def succeeded(self, label: str, slot: str) -> None:
-        return
-
-    def failed(self, label: str, slot: str, setback: Setback, now: float) -> float:
-        return now
-
-    def wants_restart(self, slot: str) -> bool:
-        return False
-
     def take_lost(self) -> dict[str, str]:
         lost, self.lost = self.lost, {}
         return lost
 
     def under_pressure(self, now: float, *, waiting: int, busy: int) -> bool:
         return bool(waiting) and not busy and now > 600
-
-    def housekeep(self, now: float) -> None:
-        return
 
 
 def engine_on(admission: Groups, estimates: list[int | None], slots: dict[str, str]) -> Engine:
