@@ -34,6 +34,8 @@ SMALL: Mapping[str, float] = {
     "reserve_bytes": 32 * MIB,
     "minimum_bytes": 16 * MIB,
     "margin_bytes": 8 * MIB,
+    "settle_bytes": 4 * MIB,
+    "prompt_bytes": 8 * MIB,
     "first_delay": 0.25,
     "longest_delay": 2.0,
 }
@@ -104,6 +106,12 @@ class FarmSession:
     def output(self) -> str:
         """What it has printed so far."""
         return self._out.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def inherited(self) -> int:
+        """How many leases so far were counted as taken in part by what their process still held."""
+        file = self.folder / "inherited"
+        return file.stat().st_size if file.exists() else 0
 
     @property
     def running(self) -> bool:
