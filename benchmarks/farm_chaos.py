@@ -269,7 +269,7 @@ def _play(rng: random.Random, farm: Farm, folder: Path, mib: int, found: Round) 
         oversize = rng.random() < 0.3 and "low estimates" not in found.faults
         configs.append(configs_for(rng, mib, oversize=oversize))
         arguments = [
-            rng.choice(("-n0", "-n2")),
+            *rng.choice((["-n0"], ["-n2"], *_together(rng, farm))),
             f"--paddleapi-timeout={_CASE_SECONDS}",
             "--paddleapi-pressure-timeout=60",
         ]
@@ -301,6 +301,14 @@ def _play(rng: random.Random, farm: Farm, folder: Path, mib: int, found: Round) 
     found.inherited = sum(session.inherited for session in sessions)
     found.problems += [f"left: {what}" for what in leftovers(farm, sessions, _LEFT_SECONDS)]
     check_refusals(farm, found)
+
+
+def _together(rng: random.Random, farm: Farm) -> list[list[str]]:
+    """Several workers on one device: only there does anybody look at what a slot holds while its case runs."""
+    device = rng.randrange(farm.devices)
+    return [
+        [f"-n{number}", f"--paddleapi-gpu-ids={device}", f"--paddleapi-workers-per-gpu={number}"] for number in (2, 3)
+    ]
 
 
 def seed_of(rng: random.Random) -> int:
