@@ -85,7 +85,7 @@ class SessionHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """A case has one report."""
-        return self.state.run_protocol(item, nextitem)
+        return self.state.runner.run_protocol(item, nextitem)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -15,18 +15,16 @@ from typing import Any
 import msgspec
 import pytest
 from _pytest.runner import collect_one_node
-from _pytest.skipping import evaluate_skip_marks
 
 from . import junit
-from .case_slot import CaseSlot
+from .case_runner import CaseRunner, config_of, is_case
 from .config.manifest import COMMAND_LINE, Case, Manifest
 from .devices.model import DeviceReadingError
 from .display import header_lines, memory_text, say
-from .dumping import add_verdict, make_folder
+from .dumping import make_folder
 from .estimates import Estimates
-from .fleet import Fleet, Placement, devices_of
+from .fleet import Fleet, Placement
 from .gpu_admission import AdmissionRules, LedgerError
-from .host_lease import HostLease
 from .hosts import INPUT, Hosts, host_of, neighbours, remote_groups
 from .interrupts import REASON, Interrupts
 from .items import CaseItem, CommandLineConfigs, ConfigFile
@@ -37,18 +35,15 @@ from .options.running import running_notes
 from .options.workers import worker_count
 from .outcomes import VERY_QUIET, Outcomes
 from .process.errors import SlotKilledError
-from .process.messages import CaseResult
-from .reporting import AttemptInfo, describe_worker_crash, make_report, oversize_report
+from .reporting import describe_worker_crash, oversize_report
 from .results.verdicts import Verdict
 from .scheduling.admission import LedgerAdmission
-from .scheduling.confirming import Confirmation
 from .scheduling.dispatching import Dispatch, Ended
 from .scheduling.engine import Engine
 from .scheduling.hosts_admission import HostsAdmission
 from .scheduling.local import SLOT, run_items
 from .scheduling.queue import CaseQueue
 from .scheduling.xdist_controller import CaseScheduling
-from .scheduling.xdist_worker import WorkerLoop, find_interactor
 from .stalls import RunWatch
 
 
@@ -72,8 +67,8 @@ class PaddleApiSession:
         self.manifest = manifest
         self.placement = placement
         self.fleet = fleet
-        confirmation = Confirmation(lambda: devices_of(placement, options.memory_limit), options.ledger, self._rules())
-        self.slot = CaseSlot(options, placement, confirmation)
+        remote = INPUT in getattr(config, "workerinput", ())
+        self.runner = CaseRunner(options, placement, self._rules(), label=self._label, remote=remote)
         self.scheduler: CaseScheduling | None = None
         self.stop_text: str | None = None
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()
@@ -92,20 +87,8 @@ class PaddleApiSession:
         )
         self._holds_configs = lru_cache(self._is_config_file)
         self._hosts = Hosts(fleet) if fleet is not None else None
-        #: Of a worker on another host than the controller.
-        self._host_lease: HostLease | None = None
-        if self.is_worker and INPUT in config.workerinput:  # type: ignore[attr-defined]
-            label = " ".join(map(str, config.invocation_params.args))
-            self._host_lease = HostLease(options, placement, self._rules(), label)
-            self.slot.confirm = self._host_lease.confirm
         self._admission: LedgerAdmission | None = None
         self._engine: Engine | None = None
-        self._pending: Dispatch | None = None
-        self._ended: Ended | None = None
-        #: Called while the case process works, and for the config that it goes on with.
-        self._following: Callable[[], str] | None = None
-        #: Tokens of the attempt that runs, and of the last one if that passed.
-        self._token = self._passed = 0
 
     @property
     def is_worker(self) -> bool:
@@ -153,18 +136,16 @@ class PaddleApiSession:
 
     def warm_slot(self) -> None:
         """Begin to start the case process while pytest collects."""
-        self.slot.warm()
+        self.runner.slot.warm()
 
     def close(self) -> None:
         """End the case process and give every lease back."""
         self.interrupts.restore()
         self.watch.finished()
-        self.slot.close()
+        self.runner.close()
         if self._admission is not None:
             self._admission.close()
             self._admission = None
-        if self._host_lease is not None:
-            self._host_lease.close()
         if self.scheduler is not None:
             self.scheduler.close()
         if "estimates" in self.__dict__:
@@ -176,7 +157,6 @@ class PaddleApiSession:
     def make_engine(self, names: Sequence[str], cases: list[int], *, largest_first: bool = False) -> Engine:
         """An engine over ``cases``, positions in ``names`` (node ids); by size, or in their order."""
         assert self.fleet is not None
-        label = words_without_secrets(" ".join(map(str, self.config.invocation_params.args)), self.options.case.golden)
         try:
             self._admission = HostsAdmission(
                 self.fleet.groups,
@@ -185,7 +165,7 @@ class PaddleApiSession:
                 workers=self.fleet.workers_per_group(worker_count(self.config)),
                 folder=self.options.ledger,
                 rules=self._rules(),
-                label=label,
+                label=self._label,
             )
         except LedgerError as exc:
             raise pytest.UsageError(f"--paddleapi-ledger: {exc}") from None
@@ -199,6 +179,11 @@ class PaddleApiSession:
             largest_first=largest_first,
         )
         return self._engine
+
+    @property
+    def _label(self) -> str:
+        """What the ledger calls this session: the words of its command line."""
+        return words_without_secrets(" ".join(map(str, self.config.invocation_params.args)), self.options.case.golden)
 
     def _specs(self) -> Sequence[Any]:
         """Where xdist starts its workers; nothing without it."""
@@ -284,32 +269,18 @@ class PaddleApiSession:
             return None
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return None  # pytest's own loop says what is wrong
-        self.slot.alone = len(session.items) == 1
+        self.runner.slot.alone = len(session.items) == 1
         if self.is_worker:
-            loop = WorkerLoop(
-                find_interactor(self.config),
-                _is_case,
-                self.begin,
-                self._may_follow,
-                self.slot.suspend,
-                self._rest if self._host_lease is not None else None,
-            )
-            self._following = lambda: self._announced(loop, session.items)
-            loop.run(session)
+            self.runner.serve(session)
         else:
             self._run_locally(session)
         return True
-
-    def _rest(self) -> None:
-        """Nothing to do, on another host than the controller's: see to the lease, and to a pause asked for there."""
-        if self._host_lease is not None and self._host_lease.rest():
-            self.slot.suspend()
 
     def _kill_slots(self, reason: str) -> None:
         """Nothing moves: kill whatever runs cases. Called from another thread."""
         if self.scheduler is not None:
             self.scheduler.kill()
-        self.slot.kill(reason)
+        self.runner.slot.kill(reason)
 
     def _look(self, engine: Engine) -> str:
         self.watch.look(engine)
@@ -327,8 +298,8 @@ class PaddleApiSession:
         self._make_dump_folder(items)
         names = [item.nodeid for item in items]
         engine = self.make_engine(names, [])
-        self._begin_progress(item.nodeid for item in items if _is_case(item))
-        self.slot.confirm = self._unconfirmed
+        self._begin_progress(item.nodeid for item in items if is_case(item))
+        self.runner.slot.confirm = self._unconfirmed
 
         def ordinary(position: int) -> None:
             self.watch.rest()
@@ -339,28 +310,28 @@ class PaddleApiSession:
             self.config.hook.pytest_runtest_protocol(item=items[position], nextitem=following)
 
         def run_case(dispatch: Dispatch) -> Ended:
-            self._pending, self._ended = dispatch, None
+            self.runner.expect(dispatch)
             chosen: list[Dispatch] = []
 
             def choose() -> str:
                 following = engine.follow_up(SLOT, time.monotonic())
                 chosen.extend([following] if following else [])
-                return _config_of(items[chosen[0].case]) if chosen else ""
+                return config_of(items[chosen[0].case]) if chosen else ""
 
-            self._following = choose
+            self.runner.following = choose
             protocol(dispatch.case)
-            return self._taken_ended()
+            return self.runner.take_ended()
 
         try:
             run_items(
                 items,
                 engine,
-                is_case=_is_case,
+                is_case=is_case,
                 run_ordinary=ordinary,
                 run_case=run_case,
                 refuse=lambda position, need: self.refuse(names[position], need),
                 should_stop=lambda: bool(session.shouldfail or session.shouldstop or self.interrupts.came),
-                suspend=self.slot.suspend,
+                suspend=self.runner.slot.suspend,
                 look=self._look,
             )
         except SlotKilledError as exc:
@@ -379,19 +350,13 @@ class PaddleApiSession:
     def _make_dump_folder(self, items: Sequence[pytest.Item]) -> None:
         if self.options.dump is None:
             return
-        count = sum(map(_is_case, items))
+        count = sum(map(is_case, items))
         if count != 1:
             raise pytest.UsageError(
                 f"--paddleapi-dump keeps one case, and {count} would run: choose one by its node id, or with -k or "
                 "--paddleapi-config"
             )
         make_folder(self.options.dump)
-
-    def _taken_ended(self) -> Ended:
-        ended, self._ended = self._ended, None
-        if ended is None:
-            raise RuntimeError("a case's protocol ended without a report; did another plugin take it over?")
-        return ended
 
     def _stop_text(self, engine: Engine, names: Sequence[str]) -> str:
         waiting = [names[case] for case in engine.queue.pending()]
@@ -452,14 +417,14 @@ class PaddleApiSession:
             terminal.section("Paddle API run stopped early")
             terminal.line(self.stop_text)
         if self.options.shrink and not self.interrupts.came:
-            self.slot.suspend()
+            self.runner.slot.suspend()
             self.outcomes.shrink(terminal)
 
     def finish(self, session: pytest.Session) -> None:
         """Take over the scheduler's reason to stop, as a failed run; rewrite the baseline; end the sanitizer."""
         self.watch.finished()
         if self.options.sanitizer is not None:
-            self.outcomes.finish_worker(self.slot.finish())
+            self.outcomes.finish_worker(self.runner.slot.finish())
         if not self.is_worker and not self.config.option.collectonly:
             self.outcomes.known.update()
             self.outcomes.golden.finish()
@@ -496,80 +461,6 @@ class PaddleApiSession:
         # Any suffix will do for a file that --paddleapi-configs names.
         return not file.endswith(".py") or (self.config.rootpath / file).resolve() in self.manifest.by_file
 
-    # Running --------------------------------------------------------------------------------
-
-    def begin(self, data: dict[str, Any]) -> None:
-        """A dispatch from the controller, for the item that runs next."""
-        self._pending = Dispatch(
-            slot=SLOT,
-            case=data["index"],
-            token=data["token"],
-            attempt=data["attempt"],
-            lease_bytes=data["lease_bytes"],
-            whole_device=data["whole_device"],
-            killed_before=data["killed_before"],
-            restart=data["restart"],
-            estimate=data["estimate"],
-        )
-
-    def _may_follow(self, token: int) -> bool:
-        return token == self._passed
-
-    def _announced(self, loop: WorkerLoop, items: Sequence[pytest.Item]) -> str:
-        position = loop.following(self._token)
-        return "" if position is None else _config_of(items[position])
-
-    def run_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """The whole protocol of a case, with one report; None for other items."""
-        if not isinstance(item, CaseItem):
-            return None
-        hook = item.ihook
-        # Fixtures of an ordinary test that ran before, down to what the two share.
-        item.session._setupstate.teardown_exact(nextitem or item)
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        hook.pytest_runtest_logreport(report=self._run_item(item))
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        return True
-
-    def _run_item(self, item: CaseItem) -> pytest.TestReport:
-        dispatch, self._pending = self._pending, None
-        if dispatch is None:  # another plugin's loop called: no lease, no retry
-            dispatch = Dispatch(SLOT, item.index, 0, 1, 0, True, True)
-        start = time.time()
-        self._token, self._passed = dispatch.token, 0
-        if item.case.error is not None:
-            result = CaseResult(dispatch.token, Verdict.CONFIG_PARSE, item.case.error)
-            info = AttemptInfo(dispatch.token, dispatch.attempt)
-        elif (skip := evaluate_skip_marks(item)) is not None:
-            result = CaseResult(dispatch.token, Verdict.NOT_COMPARABLE, f"skipped by a mark: {skip.reason}")
-            info = AttemptInfo(dispatch.token, dispatch.attempt)
-        else:
-            result, info = self._attempt(item, dispatch)
-        info = replace(info, estimated_bytes=dispatch.estimate or None, lease_bytes=dispatch.lease_bytes or None)
-        if self.options.dump is not None:
-            add_verdict(self.options.dump, item.case.canonical, result)
-        if result.verdict is Verdict.PASS:
-            self._passed = dispatch.token
-        self._ended = Ended(
-            result.verdict,
-            result.needed_bytes,
-            info.external,
-            info.pid,
-            info.retired,
-            info.device_lost,
-            info.context_bytes,
-        )
-        return make_report(item, result, info, start, time.time())
-
-    def _attempt(self, item: CaseItem, dispatch: Dispatch) -> tuple[CaseResult, AttemptInfo]:
-        config = item.case.canonical
-        if self._host_lease is None:
-            # While one case is timed, nothing else of ours may be at work: the next begins after the report.
-            following = None if self.options.mode.is_performance else self._following
-            return self.slot.run(config, dispatch, following)
-        # Each case has a lease of its own there, so that none follows another in its process unasked.
-        return self._host_lease.run(dispatch, item.nodeid, lambda granted: self.slot.run(config, granted, None))
-
     def _unconfirmed(self, pid: int) -> str:
         """Why the lease of the only slot does not fit any more, now that its process is ready."""
         assert self._admission is not None
@@ -595,14 +486,6 @@ class PaddleApiSession:
 
     def _capacity(self) -> int:
         return self._admission.capacity if self._admission is not None else 0
-
-
-def _config_of(item: Any) -> str:
-    return item.case.canonical if isinstance(item, CaseItem) and item.case.error is None else ""
-
-
-def _is_case(item: pytest.Item) -> bool:
-    return isinstance(item, CaseItem)
 
 
 def says_what_goes_first(option: Any) -> bool:

@@ -53,6 +53,7 @@ TOP = {
     "numbers",
     "performance",
     "outcomes",
+    "case_runner",
     "case_slot",
     "display",
     "dumping",
