@@ -54,7 +54,7 @@ class CaseSlot:
         if self._placement.kind == "cpu":
             return None
         folder = (self._options.ledger or default_folder()).absolute()
-        return folder.with_name(f"{folder.name}-prepare") / f"{self._placement.group.replace('/', '_')}.lock"
+        return folder / f"prepare-{self._placement.group.replace('/', '_')}.lock"
 
     def run(
         self, config: str, dispatch: Dispatch, following: Callable[[], str] | None

@@ -15,7 +15,7 @@ from .process.messages import CaseOptions
 from .process.wire import pack_text, unpack_call
 from .results.learned import LearnedPeaks
 
-#: Smaller peaks make no difference: such a case gets the least lease in any case.
+#: Where neither the peak nor the estimate is larger there is nothing to learn: such a case gets the least lease anyway.
 _WORTH_KEEPING = 512 << 20
 #: Seconds between two looks at what the estimating process has answered.
 _LOOK_EVERY = 0.01
@@ -87,8 +87,8 @@ class Estimates:
         return size
 
     def learn(self, config: str, peak: int) -> None:
-        """Keep a measured peak for later runs, where it can make a difference."""
-        if self._learned is not None and peak > _WORTH_KEEPING:
+        """Keep the measured peak of a case that ran to its end, where it can make a difference to later runs."""
+        if self._learned is not None and peak > 0 and max(peak, self._known.get(config, 0)) > _WORTH_KEEPING:
             self._learned.record(config, self._way_to_run, self._kind, peak)
 
     def close(self) -> None:

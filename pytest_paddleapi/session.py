@@ -384,11 +384,17 @@ class PaddleApiSession:
             case = self._case(report.nodeid)
             if case is not None:
                 self.outcomes.add(case, report, Verdict(data["verdict"]))
-                peaks = [value for name, value in report.user_properties if name == "peak_bytes"]
-                self.estimates.learn(case.canonical, max((p for p in peaks if isinstance(p, int)), default=0))
+                self._learn(case, Verdict(data["verdict"]), report)
         if self.scheduler is not None:
             self.scheduler.note_report(report)
         junit.complete(self.config, report)
+
+    def _learn(self, case: Case, verdict: Verdict, report: pytest.TestReport) -> None:
+        """Keep the peak of a case that has done all that it does. One that was cut short may need more next time."""
+        if verdict is not Verdict.PASS:
+            return
+        peaks = [value for name, value in report.user_properties if name == "peak_bytes" and isinstance(value, int)]
+        self.estimates.learn(case.canonical, max(peaks, default=0))
 
     def header(self) -> list[str]:
         """The lines under pytest's own."""

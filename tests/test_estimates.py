@@ -46,6 +46,28 @@ def test_a_large_peak_is_learned_and_used_by_the_next_session(tmp_path: Path) ->
     second.close()
 
 
+def test_a_small_peak_is_learned_where_the_estimate_was_large(tmp_path: Path) -> None:
+    file = tmp_path / "peaks.sqlite"
+    first = Estimates(CaseOptions(), "cpu", learned=file)
+    assert first.of(BIG) > 1 << 30  # type: ignore[operator]
+    first.learn(BIG, 100 << 20)
+    first.close()
+    second = Estimates(CaseOptions(), "cpu", learned=file)
+    assert (100 << 20) < second.of(BIG) <= 111 << 20  # type: ignore[operator]
+    second.close()
+
+
+def test_a_peak_of_nothing_was_not_measured(tmp_path: Path) -> None:
+    file = tmp_path / "peaks.sqlite"
+    first = Estimates(CaseOptions(), "cpu", learned=file)
+    known = first.of(BIG)
+    first.learn(BIG, 0)
+    first.close()
+    second = Estimates(CaseOptions(), "cpu", learned=file)
+    assert second.of(BIG) == known
+    second.close()
+
+
 def test_peaks_of_another_mode_or_kind_do_not_count(tmp_path: Path) -> None:
     file = tmp_path / "peaks.sqlite"
     gpu = Estimates(CaseOptions(), "nvidia", learned=file)

@@ -14,6 +14,7 @@ from ..config import ConfigSyntaxError, parse_call
 from ..process import fatal
 from ..process.messages import CaseOptions, CaseResult, Mode, RunCase, Stage, Verdict
 from ..process.wire import unpack_call
+from .device_memory import DeviceMeter, paddle_counter
 from .dump import Dump
 from .holding import give_back_cache
 from .inputs.registry import InputError
@@ -73,12 +74,14 @@ def _prepare_device(options: CaseOptions) -> None:
         # Prepared first: the last one that is set is the one that Paddle computes on.
         paddle.set_device(options.second_device)
         paddle.ones([1]).numpy()
+        paddle_counter(options.second_device)  # found while it is the present one
     if options.second_torch_device != "cpu":
         torch.ones(1, device=options.second_torch_device).cpu()
     # Also the CPU: Paddle's own choice would be an accelerator, where there is one.
     paddle.set_device(options.device)
     if options.device != "cpu":
         paddle.ones([1]).numpy()
+        paddle_counter(options.device)
     if options.torch_device != "cpu":
         torch.set_default_device(options.torch_device)
         torch.ones(1).cpu()
@@ -93,6 +96,7 @@ class CaseRunner:
         if options.threads:
             torch.set_num_threads(options.threads)
         _prepare_device(options)
+        self._meter = DeviceMeter(options)
         if options.golden is not None:
             # Its library loads now, so that no case pays for it.
             open_golden(options.golden)
@@ -131,13 +135,17 @@ class CaseRunner:
     def run(self, request: RunCase, enter: Callable[[Stage], None]) -> CaseResult:
         """The result of one case; faults of the case are verdicts, never exceptions."""
         start = time.perf_counter()
+        self._meter.begin()
         judgement = self._judge(request, enter)
+        measured = judgement.measured
+        if measured.peak_bytes is None:
+            measured = msgspec.structs.replace(measured, peak_bytes=self._meter.peak_bytes())
         _restore(self.options)
         return CaseResult(
             token=request.token,
             verdict=judgement.verdict,
             text=judgement.text,
-            measured=judgement.measured,
+            measured=measured,
             seconds=time.perf_counter() - start,
             fatal=judgement.fatal,
         )

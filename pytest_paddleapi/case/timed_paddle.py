@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import paddle
-
 from .adapters.registry import PLAIN, find_adapter
 from .amp import paddle_autocast
 from .clocks import paddle_clock
+from .device_memory import paddle_counter
 from .paddle_side import PaddleCall
 from .prepared import PreparedCase
 from .timed import TimedSide, fresh_calls, time_backward
@@ -26,14 +25,16 @@ def time_paddle(case: PreparedCase) -> TimedSide:
     side = TimedSide("paddle")
     options = case.options
     clock = paddle_clock(options.device)
-    _reset_peak(options.device)
+    counter = paddle_counter(options.device)
+    if counter is not None:
+        counter.reset()
     with paddle_autocast(options):
         run = _first_run(case)
         if run is not None:
             time_backward(side, run, clock, options.timing)
             del run  # with the outputs, and all that the graph has saved
         side.times["forward"] = measure(_forward(case), clock, options.timing)
-    side.peak_bytes = _peak(options.device)
+    side.peak_bytes = counter.peak() if counter is not None else None
     return side
 
 
@@ -53,19 +54,3 @@ def _forward(case: PreparedCase) -> Repeated:
     if case.mutates or find_adapter(case.api) is not PLAIN:
         return FreshCall(make, fresh_calls(case))
     return SameCall(make())
-
-
-def _counts(device: str) -> bool:
-    """Paddle counts its memory on this device. Builds for the CPU do not, and say so with an error."""
-    built = {"gpu": paddle.is_compiled_with_cuda, "xpu": paddle.is_compiled_with_xpu}
-    kind = device.partition(":")[0]
-    return kind in built and bool(built[kind]())
-
-
-def _reset_peak(device: str) -> None:
-    if _counts(device):
-        paddle.device.reset_max_memory_allocated(device)
-
-
-def _peak(device: str) -> int | None:
-    return int(paddle.device.max_memory_allocated(device)) if _counts(device) else None

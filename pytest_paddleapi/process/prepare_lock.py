@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +13,16 @@ from .errors import StartError
 
 #: How often a lock that another process holds is tried again.
 _TRY_SECONDS = 0.02
+#: Nobody may make us open something else, which is why no symbolic link is followed.
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PrepareLock:
     """An exclusive lock of the kernel on a small file: it goes when its holder dies, however that happens.
 
     Args:
-        path: the device's lock file; it and its folder are made, private to the user, where they are missing.
+        path: the device's lock file. Where it is missing it is made with its folder's own permissions, so that those
+            who share the folder share the lock; a missing folder is made private to the user.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,10 +64,24 @@ class PrepareLock:
     def _open(self) -> int:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Nobody may make us open something else, which is why no symbolic link is followed.
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            while True:
+                # Not with one O_CREAT: in a sticky folder the kernel refuses that for another user's file.
+                try:
+                    return os.open(self.path, _FLAGS)
+                except FileNotFoundError:
+                    pass
+                try:
+                    return self._make()
+                except FileExistsError:
+                    continue  # another one has made it meanwhile
         except OSError as exc:
             raise StartError(f"the lock file of the device could not be opened: {exc}") from exc
+
+    def _make(self) -> int:
+        mode = stat.S_IMODE(self.path.parent.stat().st_mode) & 0o666
+        fd = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, mode)
+        os.fchmod(fd, mode)  # whatever the umask took away
+        return fd
 
 
 def _try(fd: int, path: Path) -> bool:

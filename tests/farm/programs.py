@@ -181,6 +181,24 @@ def statistics(say: Say, size: int) -> None:
     say([device.memory_allocated(), device.max_memory_allocated(), device.memory_reserved()])
 
 
+def case_peak(say: Say, config: str) -> None:
+    """Run a case twice as a case process does: the second one's verdict, its measured peak, and the farm's above
+    what was held before."""
+    from pytest_paddleapi.case.runner import CaseRunner
+    from pytest_paddleapi.process.messages import CaseOptions, RunCase
+
+    state, held = _account()
+    runner = CaseRunner(CaseOptions(device="sim_gpu:0", threads=1))
+    runner.run(RunCase(1, config), lambda stage: None)
+    gc.collect()
+    before = held()
+    with state.locked() as entry:
+        entry.device[0].peak = before
+    result = runner.run(RunCase(2, config), lambda stage: None)
+    with state.locked() as entry:
+        say([result.verdict.value, result.measured.peak_bytes, int(entry.device[0].peak) - before])
+
+
 def fork_after_use(say: Say) -> None:
     """Use the device, fork, and use it in the child."""
     _on(0)

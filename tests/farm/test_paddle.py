@@ -80,6 +80,29 @@ def test_paddles_own_statistics_are_right_with_its_own_allocator(make_farm: Any,
     assert after == [0, 4096, 4096]  # it keeps what it has
 
 
+LARGE_CASE = 'paddle.abs(Tensor([16, 262144],"float32"))'
+
+
+def test_the_peak_of_a_case_is_measured_where_paddle_counts_right(make_farm: Any, tmp_path: Path) -> None:
+    farm = make_farm(devices=1, mib=512, context_mib=16)
+    # The same allocations of the device as with the system's allocator, and a counter that sees them come and go.
+    flags = {"FLAGS_use_system_allocator": "0", "FLAGS_allocator_strategy": "naive_best_fit"}
+    processes = PaddleProcesses(farm, tmp_path / "processes", **flags)
+    try:
+        ((verdict, measured, taken),) = processes.run("case_peak", config=LARGE_CASE)
+    finally:
+        processes.close()
+    assert verdict == "pass"
+    assert taken >= 3 * 16 * MIB
+    # The device rounds each tensor up by some hundred bytes.
+    assert 0 <= taken - measured < 64 * 1024
+
+
+def test_no_peak_is_told_where_paddle_counts_wrong(paddle: PaddleProcesses) -> None:
+    ((verdict, measured, taken),) = paddle.run("case_peak", config=LARGE_CASE)
+    assert verdict == "pass" and measured is None and taken >= 3 * 16 * MIB
+
+
 def test_a_child_forked_after_use_cannot_use_the_device(paddle: PaddleProcesses) -> None:
     text, held_before, held_after = paddle.run("fork_after_use")
     assert "CUDA error(3)" in text and "initialization error" in text

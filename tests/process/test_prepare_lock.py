@@ -63,6 +63,60 @@ def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
     lock.release()
 
 
+def test_in_a_shared_folder_it_is_shared_whatever_the_umask(tmp_path: Path) -> None:
+    folder = tmp_path / "ledger"
+    folder.mkdir()
+    folder.chmod(0o2770)
+    before = os.umask(0o077)
+    try:
+        lock = PrepareLock(folder / "gpu")
+        lock.acquire(0.0)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(lock.path.stat().st_mode) == 0o660
+    lock.release()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_another_user_waits_for_it_in_a_sticky_folder(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(folder.stat().st_mode | 0o711)
+    shared = tmp_path / "ledger"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    lock = PrepareLock(shared / "gpu")
+    lock.acquire(0.0)
+    assert _as_nobody(lock.path) == "held"
+    lock.release()
+    assert _as_nobody(lock.path) == "free"
+    assert _as_nobody(shared / "their own") == "free"
+    assert is_free(shared / "their own")
+
+
+def _as_nobody(path: Path) -> str:
+    """What another user finds: ``free``, ``held``, or why the lock could not be tried."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        found = "no answer"
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            found = "free" if is_free(path) else "held"
+            PrepareLock(path)._open()
+        except Exception as exc:
+            found = str(exc)
+        finally:
+            os.write(writing, found.encode())
+            os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as answer:
+        found = answer.read()
+    os.waitpid(pid, 0)
+    return found
+
+
 def test_taking_it_twice_and_letting_go_twice_is_once(tmp_path: Path) -> None:
     lock = PrepareLock(tmp_path / "gpu")
     lock.acquire(0.0)
