@@ -144,6 +144,8 @@ class Simulation:
         self._at(due if look is None else min(due, max(look, self.now + 1e-6)), self._tick, self._tick_number)
 
     def _poll_once(self) -> None:
+        for name in self.engine.to_suspend():
+            self._end_process(self._slots[name])
         dispatches = self.engine.poll(self.now)
         if self.setting.audit:
             for uuid in {self._slots[dispatch.slot].device.uuid for dispatch in dispatches}:

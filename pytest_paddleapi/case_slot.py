@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from .fleet import Placement
@@ -35,8 +36,13 @@ class CaseSlot:
         self.alone = False
         self._supervisor: Supervisor | None = None
 
-    def warm(self) -> Supervisor:
-        """Begin to start the case process, which takes seconds."""
+    def warm(self) -> None:
+        """Begin to start the case process, which takes seconds. Where that fails it is tried again for the first case,
+        as often as the rules of starts say."""
+        with suppress(StartError):
+            self._made().start()
+
+    def _made(self) -> Supervisor:
         if self._supervisor is None:
             case = self._placement.of_case(self._options.case)
             self._supervisor = Supervisor(
@@ -46,7 +52,6 @@ class CaseSlot:
                 prepare_lock=self._prepare_lock(),
                 sanitizer=self._options.sanitizer,
             )
-            self._supervisor.start()
         return self._supervisor
 
     def _prepare_lock(self) -> Path | None:
@@ -64,10 +69,10 @@ class CaseSlot:
         Raises:
             SlotKilledError: :meth:`kill` was called.
         """
-        supervisor = self.warm()
-        if dispatch.restart:
-            supervisor.restart()
+        supervisor = self._made()
         try:
+            if dispatch.restart:
+                supervisor.restart()
             if supervisor.prepare() and dispatch.lease_bytes and (refused := self._refused(supervisor, dispatch)):
                 return refused
             if self._options.mode.is_performance:

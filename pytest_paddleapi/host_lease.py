@@ -45,6 +45,9 @@ class HostLease:
             info = AttemptInfo(dispatch.token, dispatch.attempt, retired=str(exc))
             return CaseResult(dispatch.token, Verdict.DEFERRED, str(exc)), info
         refused, granted = self._ask(admission, dispatch, case)
+        if lost := "; ".join(admission.take_lost().values()):
+            info = AttemptInfo(dispatch.token, dispatch.attempt, retired=lost, device_lost=True)
+            return CaseResult(dispatch.token, Verdict.DEFERRED, lost), info
         if granted is None:
             info = AttemptInfo(dispatch.token, dispatch.attempt, capacity_bytes=admission.capacity)
             return CaseResult(dispatch.token, Verdict.DEFERRED, refused), info

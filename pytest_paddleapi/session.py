@@ -212,6 +212,8 @@ class PaddleApiSession:
 
     def _rules(self) -> AdmissionRules:
         rules = self.options.numbers.admission(self.placement.kind)
+        if self.options.case.gpu_mode:
+            rules = replace(rules, inherit_held=True)  # what a process holds between cases is a cache for the next one
         return replace(rules, pressure_seconds=self.options.pressure_timeout or math.inf)
 
     @cached_property

@@ -43,11 +43,11 @@ class RunWatch:
         if engine.progress != self._seen:
             self._seen = engine.progress
             self._watchdog.beat(active=bool(engine.busy or len(engine.queue)))
-        elif engine.busy == 0 and (engine.admission.paused or not len(engine.queue)):
+        elif engine.busy == 0 and (engine.elsewhere or engine.admission.paused or not len(engine.queue)):
             self.rest()
 
     def rest(self) -> None:
-        """Nothing is meant to move now: a pause, or somebody else's test in this process."""
+        """Nothing is meant to move now: a pause, or somebody else's tests."""
         self._watchdog.beat(active=False)
 
     def finished(self) -> None:

@@ -142,8 +142,8 @@ class LedgerAdmission:
         return self.policy.admission_bytes(estimate)
 
     def is_oversize(self, need: int) -> bool:
-        """True where no group could ever admit that much."""
-        return self.policy.is_oversize(need, self.capacities.values())
+        """True where no group that is left could ever admit that much. With none left, nothing is known of any case."""
+        return bool(self.capacities) and self.policy.is_oversize(need, self.capacities.values())
 
     def target(self, group: str) -> int:
         """The group's concurrency target."""

@@ -50,7 +50,7 @@ class Admission(Protocol):
         """Admission bytes of a case with this estimated peak."""
 
     def is_oversize(self, need: int) -> bool:
-        """True where no group that is left could ever admit that much."""
+        """True where no group that is left could ever admit that much; False where none is left."""
 
     def target(self, group: str) -> int:
         """How many cases may run at once on this group now."""

@@ -32,6 +32,9 @@ LEASE_SECONDS = 0.1
 #: Where nothing runs on a group and nothing fits there for this long, its idle processes give back what they hold.
 #: Longer than the memory of an ended case takes to be seen back.
 GIVE_WAY_SECONDS = 3.0
+#: Where a slot's host had no memory for a case after all, the slot rests for a second, and twice as long each time up
+#: to the second number: such an answer takes milliseconds, and every waiting case would be sent there and back.
+REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 30.0
 #: Several cases wait behind a slot's present one only where its last one took less than this, in seconds.
 QUICK_SECONDS = 0.02
 
@@ -55,6 +58,7 @@ class _Slot:
     suspended: bool = False
     #: Its process is there and has ended a case: the next one begins at once.
     warm: bool = False
+    #: How many cases in a row came back because no process could be had for them, or not with their memory.
     failures: int = 0
     #: When its lease was granted, when its present case began, and whether the last one was quick.
     granted: float = 0.0
@@ -85,6 +89,10 @@ class Engine:
     label: Callable[[int], str]
     #: The largest case that fits goes first, not the first in the order of the queue; see :mod:`.largest_first`.
     largest_first: bool = False
+    #: Whether slots may still come: workers that start, or are being replaced.
+    awaited: Callable[[], bool] = lambda: False
+    #: How many slots run something else than cases.
+    elsewhere: int = 0
     #: Why the run must stop; None while it need not.
     stop_reason: str | None = None
     #: Cases that cannot run on any device, with their admission bytes; the caller reports them.
@@ -113,6 +121,10 @@ class Engine:
     #: Since when nothing runs on a group although cases were refused there, by group.
     _starved: dict[str, float] = field(default_factory=dict)
     _giving_way: set[str] = field(default_factory=set)
+    #: Until when a group of another host is left alone.
+    _resting: dict[str, float] = field(default_factory=dict)
+    #: Why the last slot, or group, was given up.
+    _given_up: str = ""
 
     def __post_init__(self) -> None:
         if self.largest_first:
@@ -221,7 +233,14 @@ class Engine:
         """When :meth:`poll` may find memory for cases that wait; None where none waits or no slot is idle."""
         if not self.queue.ready or self._busy == len(self._slots) or self.stop_reason is not None:
             return None
-        return max(now, min(self._next_look.get(group, 0.0) for group, idle in self._idle.items() if idle))
+        if self.admission.paused:
+            return None
+        looks = (
+            max(self._next_look.get(group, 0.0), self._resting.get(group, 0.0))
+            for group, idle in self._idle.items()
+            if idle
+        )
+        return max(now, min(looks))
 
     @property
     def finished(self) -> bool:
@@ -230,11 +249,13 @@ class Engine:
 
     # Dispatching ----------------------------------------------------------------------------
 
-    def poll(self, now: float, free: list[str] | None = None) -> list[Dispatch]:
-        """Everything that can start now. ``free`` limits it to these slots."""
+    def poll(self, now: float, free: list[str] | None = None, *, elsewhere: int = 0) -> list[Dispatch]:
+        """Everything that can start now. ``free`` limits it to these slots; so many others run no cases of ours."""
+        self.elsewhere = elsewhere
         self.admission.housekeep(now)
         started: list[Dispatch] = []
         self._quarantine_lost()
+        self._stop_without_slots()
         if self.stop_reason is None:
             if not self.admission.paused:
                 self._fill(free, now, started)
@@ -252,7 +273,9 @@ class Engine:
         """Start what fits: the least busy group first, and in it the slot with the fewest failures."""
         unready = self._order.unready
         for group, idle in self._idle.items():
-            if idle and (unready or now >= self._next_look.get(group, 0.0)):
+            if now < self._resting.get(group, 0.0):
+                self._open.pop(group, None)
+            elif idle and (unready or now >= self._next_look.get(group, 0.0)):
                 since = now - self._last_end.get(group, -LOOK_AGAIN * 2)
                 self._next_look[group] = now + min(LOOK_AGAIN, max(LOOK_AGAIN_SOON, since / 2))
                 self._open[group] = None
@@ -281,7 +304,7 @@ class Engine:
         self._starved = {group: since for group, since in self._starved.items() if not self._running[group]}
         self._giving_way = {group for group, since in self._starved.items() if now - since >= GIVE_WAY_SECONDS}
 
-    def _entry(self, group: str, allowed: set[str] | None) -> tuple[int, int, int, str] | None:
+    def _entry(self, group: str, allowed: set[str] | None) -> tuple[int, int, bool, int, str] | None:
         """The group's best idle slot, with what it is sorted by; None if it has none."""
         idle = self._idle[group]
         if not idle or group in self.quarantined:
@@ -289,7 +312,12 @@ class Engine:
             return None
         states = self._slots
         best = min(
-            ((states[s].failures, states[s].place, s) for s in idle if allowed is None or s in allowed), default=None
+            (
+                (states[s].failures, not states[s].warm, states[s].place, s)
+                for s in idle
+                if allowed is None or s in allowed
+            ),
+            default=None,
         )
         return None if best is None else (self._running[group], *best)
 
@@ -336,7 +364,9 @@ class Engine:
         def ask(candidate: Candidate) -> Grant | NoRoom:
             nonlocal asked
             asked = True
-            return self.admission.reserve(slot, self.label(candidate.case), candidate.need, grown=candidate.grown)
+            # All that there is, is less than there could be as long as idle processes hold some of it.
+            grown = candidate.grown and not self._has_warm_neighbours(slot, state.group)
+            return self.admission.reserve(slot, self.label(candidate.case), candidate.need, grown=grown)
 
         picked = self._order.pick(state.group, ask, warm=state.warm)
         if picked is None:
@@ -347,6 +377,9 @@ class Engine:
         state.granted = state.begun = now
         restart = self.admission.wants_restart(slot)
         return self._dispatch(slot, picked.candidate.case, picked.grant, restart=restart)
+
+    def _has_warm_neighbours(self, slot: str, group: str) -> bool:
+        return any(self._slots[other].warm for other in self._idle[group] if other != slot)
 
     def _look(self, case: int) -> Candidate | None:
         """A waiting case and what it needs; None if that is not known yet, or is more than any device has: then it
@@ -402,6 +435,7 @@ class Engine:
         self.progress += 1
         state.quick = now - state.begun < QUICK_SECONDS
         self._idle_losses = 0
+        state.failures = state.failures + 1 if ended.verdict is Verdict.DEFERRED and ended.pid is None else 0
         if ended.verdict is Verdict.PASS and state.following:
             self.admission.succeeded(self.label(case), slot)
             self._histories.pop(case, None)
@@ -411,6 +445,9 @@ class Engine:
         self._end(slot, state)
         self._last_end[state.group] = now
         self._next_look[state.group] = now + LOOK_AGAIN_SOON
+        if state.failures and ended.capacity_bytes is not None:
+            rest = min(LONGEST_REST_SECONDS, REST_SECONDS * 2 ** (state.failures - 1))
+            self._resting[state.group] = now + rest
         self._put_back(state.following)
         self.admission.finished(slot, pid=ended.pid)
         if not len(self.queue):
@@ -468,9 +505,16 @@ class Engine:
             self.quarantine(group, why)
         self._stop_without_slots(why)
 
-    def _stop_without_slots(self, why: str) -> None:
-        if not self._slots and self.stop_reason is None:
-            self.stop_reason = f"no slot is left that could run a case: {why}"
+    def _stop_without_slots(self, why: str = "") -> None:
+        """Stop where no slot is left that could begin a case, and none will come. What runs may end.
+
+        ``why`` something was given up just now; without it, where something was given up before.
+        """
+        self._given_up = why or self._given_up
+        if not self._given_up or self.stop_reason is not None or self.awaited():
+            return
+        if all(state.group in self.quarantined for state in self._slots.values()):
+            self.stop_reason = f"no slot is left that could run a case: {self._given_up}"
 
     def attempts(self, case: int) -> int:
         """How often the case was started so far."""
@@ -500,7 +544,7 @@ class Engine:
         waiting = len(self.queue)
         # A case whose estimate is still to come wants no memory yet.
         halted = self.admission.paused or not self._slots or self._order.unready
-        if self.admission.under_pressure(now, waiting=0 if halted else waiting, busy=self.busy):
+        if self.admission.under_pressure(now, waiting=0 if halted else waiting, busy=self.busy + self.elsewhere):
             if self.admission.trouble:
                 self.stop_reason = f"no case could start for long, {waiting} wait: {self.admission.trouble}"
                 return

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ TICK_SECONDS = 0.5
 FOLLOWERS = 4
 #: A worker that dies in the moment of its start is started this often before the session ends with the error.
 START_ATTEMPTS = 5
+#: So many workers in a row, and two more for each that is up, may die before they have collected.
+_MOST_STILLBORN = 4
 
 
 @dataclass
@@ -82,6 +85,7 @@ class CaseScheduling:
         self._workers: dict[str, _Node] = {}
         self._batches: deque[list[int]] = deque()
         self._ticker: _Ticker | None = None
+        self._stillborn = 0
         self.stop_reason: str | None = None
 
     # What DSession asks ---------------------------------------------------------------------
@@ -121,9 +125,11 @@ class CaseScheduling:
             self._cases = {i for i, nodeid in enumerate(collection) if self.is_case(nodeid)}
             self._batches = deque(_by_file(collection, self._cases))
             self.engine = self.make_engine(self.collection, sorted(self._cases))
+            self.engine.awaited = self._awaits_workers
         elif list(collection) != self.collection:
             self._stop(_difference(self.collection, collection, node.gateway.id))
             return
+        self._stillborn = 0
         self._workers[node.gateway.id].collected = True
         assert self.engine is not None
         self.engine.add_slot(node.gateway.id, self.fleet.group_of(node.gateway.id))
@@ -171,8 +177,11 @@ class CaseScheduling:
 
         A case is run once more before that. Ordinary tests behind a crashed one go back to the queue.
         """
-        worker = self._workers.pop(node.gateway.id)
         self.fleet.leave(node.gateway.id)
+        worker = self._workers.pop(node.gateway.id, None)
+        if worker is None:
+            self._count_stillborn()
+            return None
         assert self.engine is None or self.collection is not None
         if self.engine is None or self.collection is None:
             return None
@@ -187,6 +196,21 @@ class CaseScheduling:
             self._stop(self.engine.stop_reason)
         self._pump()
         return None if crashed is None else self.collection[crashed]
+
+    def _count_stillborn(self) -> None:
+        """A worker died before it could be given anything. xdist starts another one, each time."""
+        self._stillborn += 1
+        if self._stillborn > _MOST_STILLBORN + 2 * len(self._workers):
+            self._stop(
+                f"{self._stillborn} workers died one after another before they could run anything; "
+                "see their output above, and try -n0 to see the cause"
+            )
+
+    def _awaits_workers(self) -> bool:
+        """Some worker is starting or collecting, or is about to be replaced."""
+        dsession = self.config.pluginmanager.getplugin("dsession")
+        ready = {worker.node for worker in self._workers.values() if worker.collected}
+        return not ready.issuperset(dsession._active_nodes)
 
     # What the plugin tells ------------------------------------------------------------------
 
@@ -244,7 +268,8 @@ class CaseScheduling:
                 free.append(slot)
         for slot in engine.to_suspend():
             self._command(self._workers[slot], SUSPEND_COMMAND)
-        for dispatch in engine.poll(time.monotonic(), free):
+        elsewhere = sum(bool(worker.ordinary) for worker in self._workers.values())
+        for dispatch in engine.poll(time.monotonic(), free, elsewhere=elsewhere):
             self._send(self._workers[dispatch.slot], dispatch)
         for slot, worker in self._workers.items():
             if self.fleet.is_remote(slot):
@@ -287,11 +312,10 @@ class CaseScheduling:
         )
 
     def _command(self, worker: _Node, command: str, **data: Any) -> None:
-        try:
+        # A worker that died a moment ago: DSession will call remove_node, which puts the case back. What it has
+        # reported before counts.
+        with suppress(OSError):
             worker.node.sendcommand(command, **data)
-        except OSError:
-            # The worker died a moment ago: DSession will call remove_node, which puts the case back.
-            worker.ended = None
 
     def _stop(self, reason: str) -> None:
         self.stop_reason = reason

@@ -117,7 +117,8 @@ class FleetMachine(RuleBasedStateMachine):
         self.engine = Engine(
             CaseQueue(range(self.count)), self.fleet, estimates.__getitem__, str, largest_first=self.largest_first
         )
-        self.engine_stopped = False
+        # Slots come at any time, on any group that is left.
+        self.engine.awaited = lambda: any(group not in self.engine.quarantined for group in groups)
         self.slots: dict[str, str] = {}
         self.decided: list[int] = []
         self.followers: dict[str, list[Dispatch]] = defaultdict(list)
