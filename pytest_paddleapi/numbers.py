@@ -30,9 +30,12 @@ class Numbers:
     devices: AdmissionRules = DEVICE_RULES
     starts: StartRules = field(default_factory=StartRules)
 
-    def admission(self, kind: str) -> AdmissionRules:
-        """Those for cases on this kind of device."""
-        return self.host if kind == "cpu" else self.devices
+    def admission(self, kind: str, *, keeps_cache: bool = False) -> AdmissionRules:
+        """Those for cases on this kind of device; ``keeps_cache``: processes keep freed memory for their next case."""
+        if kind == "cpu":
+            return self.host
+        # On its way back it would never arrive, and the next case be refused for it.
+        return dataclasses.replace(self.devices, inherit_held=True) if keeps_cache else self.devices
 
 
 def read_numbers(given: Sequence[str], size: Callable[[str, str], int]) -> Numbers:

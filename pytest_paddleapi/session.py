@@ -211,9 +211,7 @@ class PaddleApiSession:
         return self.make_engine(names, cases, largest_first=largest_first)
 
     def _rules(self) -> AdmissionRules:
-        rules = self.options.numbers.admission(self.placement.kind)
-        if self.options.case.gpu_mode:
-            rules = replace(rules, inherit_held=True)  # what a process holds between cases is a cache for the next one
+        rules = self.options.numbers.admission(self.placement.kind, keeps_cache=self.options.case.gpu_mode)
         return replace(rules, pressure_seconds=self.options.pressure_timeout or math.inf)
 
     @cached_property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from execnet import XSpec
 
 from pytest_paddleapi.devices.host import HostDevice
+from pytest_paddleapi.devices.model import DeviceLostError, Holder, MemoryReading
 from pytest_paddleapi.devices.selection import DeviceOptions
 from pytest_paddleapi.fleet import Placement, build_fleet
 from pytest_paddleapi.gpu_admission import GIB, AdmissionRules, Granted, Group, Ledger, Slot
@@ -100,6 +102,33 @@ def test_a_worker_asks_the_ledger_of_its_own_host(tmp_path: Path) -> None:
         # But a case that outgrew its lease everywhere else gets all there is.
         result, _ = lease.run(dispatch(9 * GIB, whole=True), "the case", attempt)
         assert ran[-1].whole_device and 3 * GIB < ran[-1].lease_bytes <= 4 * GIB
+    lease.close()
+
+
+class Fading:
+    """A device that falls off the bus."""
+
+    uuid, index, model = "GPU-a", 0, "x"
+    free_needs_holders = False
+    lost = False
+
+    def read(self, holders: Sequence[Holder] = ()) -> MemoryReading:
+        if self.lost:
+            raise DeviceLostError(self.uuid, "GPU is lost")
+        return MemoryReading(80 * GIB, 80 * GIB)
+
+
+def test_a_worker_whose_device_is_lost_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Fading()
+    monkeypatch.setattr("pytest_paddleapi.host_lease.devices_of", lambda placement, limit: (device,))
+    options = RunOptions(case=CaseOptions(mode=Mode.ACCURACY), ledger=tmp_path / "ledger")
+    lease = HostLease(options, Placement(), RULES, "label")
+    ran = CaseResult(7, Verdict.PASS, ""), AttemptInfo(7, 1)
+    assert lease.run(dispatch(GIB), "a", lambda granted: ran)[0].verdict is Verdict.PASS
+    device.lost = True
+    result, info = lease.run(dispatch(GIB), "b", lambda granted: pytest.fail("it ran on a lost device"))
+    assert result.verdict is Verdict.DEFERRED
+    assert info.device_lost and "GPU is lost" in (info.retired or "")
     lease.close()
 
 

@@ -25,6 +25,13 @@ def test_without_any_the_defaults_hold() -> None:
     assert numbers().admission("nvidia") == DEVICE_RULES
 
 
+def test_where_processes_keep_a_cache_it_counts_towards_the_next_lease() -> None:
+    assert not numbers().admission("nvidia").inherit_held
+    kept = numbers().admission("nvidia", keeps_cache=True)
+    assert kept == dataclasses.replace(DEVICE_RULES, inherit_held=True)
+    assert numbers().admission("cpu", keeps_cache=True) == AdmissionRules()
+
+
 def test_sizes_times_counts_and_lists() -> None:
     found = numbers(
         "reserve_bytes=128MiB",

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import msgspec
 
+from ..devices.host import HostDevice
 from ..gpu_admission import (
+    DEVICE_RULES,
     AdmissionRules,
     LedgerError,
     LedgerFolderError,
@@ -178,7 +180,11 @@ def _look(folder: Path | None, memory: HostMemory, seconds: float) -> LedgerView
     snapshot, notes = _read(folder, seconds)
     leases = [lease for session in snapshot.sessions for lease in session.leases]
     devices = memory.read(leases, deadline - time.monotonic())
-    return make_view(snapshot, memory.kind, devices, [*notes, *memory.trouble], time.time(), AdmissionRules())
+    return make_view(snapshot, memory.kind, devices, [*notes, *memory.trouble], time.time(), _rules)
+
+
+def _rules(device: str) -> AdmissionRules:
+    return AdmissionRules() if device == HostDevice().uuid else DEVICE_RULES
 
 
 def _read(folder: Path | None, seconds: float) -> tuple[LedgerSnapshot, list[str]]:

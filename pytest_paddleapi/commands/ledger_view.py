@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from ..devices.model import MemoryReading
 from ..gpu_admission import AdmissionRules, Lease, LedgerSnapshot, SessionState, room, unrealised
 from .host_memory import DeviceMemory
 
@@ -15,9 +16,10 @@ __all__ = ["DeviceView", "LeaseView", "LedgerView", "SessionView", "make_view"]
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     """One device; sizes in bytes, None where they cannot be known.
 
-    ``reserve`` is that of the default rules. ``promised`` is the sum of its leases, ``unrealised`` the part of it
-    that their processes have not taken, ``held`` what those of them that can be measured hold, and ``available``
-    what could still be promised (below 0: more is promised than there is). ``error`` says why nothing was read.
+    ``reserve`` and ``available`` are by the default rules: what stays free while several leases are on the device, and
+    what could still be promised (below 0: more is promised than there is). ``promised`` is the sum of its leases,
+    ``unrealised`` the part of it that their processes have not taken, ``held`` what those of them that can be measured
+    hold. ``error`` says why nothing was read.
     """
 
     uuid: str
@@ -81,11 +83,14 @@ def make_view(
     memory: Sequence[DeviceMemory],
     notes: Iterable[str],
     now: float,
-    rules: AdmissionRules,
+    rules: Callable[[str], AdmissionRules],
 ) -> LedgerView:
-    """Put the ledger and the memory beside each other. ``now`` in seconds since 1970."""
+    """Put the ledger and the memory beside each other.
+
+    ``now`` in seconds since 1970; ``rules`` gives those that hold on a device.
+    """
     leases = [lease for session in snapshot.sessions for lease in session.leases]
-    devices = [_device(device, leases, rules) for device in memory]
+    devices = [_device(device, leases, rules(device.uuid)) for device in memory]
     return LedgerView(
         folder=snapshot.folder,
         time=now,
@@ -108,10 +113,16 @@ def _device(device: DeviceMemory, leases: Sequence[Lease], rules: AdmissionRules
         reserve=None if reading is None else rules.reserve_of(reading.total),
         promised=sum(lease.bytes for lease in here),
         unrealised=None if reading is None else sum(unrealised(lease, device.uuid, reading) for lease in here),
-        held=None if reading is None else sum(reading.held.values()),
+        held=_held(reading, here),
         available=None if reading is None else room(device.uuid, reading, here, rules),
         error=device.error,
     )
+
+
+def _held(reading: MemoryReading | None, leases: Sequence[Lease]) -> int | None:
+    if reading is None or (not reading.held and any(lease.holder for lease in leases)):
+        return None  # nobody tells what a single process has
+    return sum(reading.held.values())
 
 
 def _not_read(read: set[str], leases: Sequence[Lease]) -> list[DeviceView]:

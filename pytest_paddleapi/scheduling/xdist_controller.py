@@ -201,6 +201,8 @@ class CaseScheduling:
         """A worker died before it could be given anything. xdist starts another one, each time."""
         self._stillborn += 1
         if self._stillborn > _MOST_STILLBORN + 2 * len(self._workers):
+            # Else it starts the next one all the same.
+            self.config.pluginmanager.getplugin("dsession")._max_worker_restart = 0
             self._stop(
                 f"{self._stillborn} workers died one after another before they could run anything; "
                 "see their output above, and try -n0 to see the cause"

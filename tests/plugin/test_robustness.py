@@ -166,3 +166,50 @@ def test_a_worker_that_dies_while_it_starts_is_started_again(
     assert list(session.verdicts().values()) == ["pass"] * 4
     assert "died while it started" in session.out
     assert len(starts.read_text().splitlines()) == 3
+
+
+def test_workers_that_never_come_up_end_the_run_with_the_reason(
+    run: Run, configs: Configs, pytester: pytest.Pytester
+) -> None:
+    pytester.makeconftest(
+        """
+import pytest
+
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        raise pytest.UsageError("there is no such device on this worker's host")
+"""
+    )
+    configs("a.txt", PASS)
+    session = run("--paddleapi-configs=a.txt", "--accuracy", "-n1")
+    assert session.result.ret == 1
+    assert "5 workers died one after another before they could run anything" in session.out
+    assert "there is no such device on this worker's host" in session.out
+
+
+def test_a_case_process_that_cannot_be_forked_at_once_is_tried_again(
+    run: Run, configs: Configs, pytester: pytest.Pytester
+) -> None:
+    pytester.makeconftest(
+        """
+import os, subprocess
+
+real = subprocess.Popen
+failed = []
+
+class OnceWithoutProcesses(real):
+    def __init__(self, *args, **kwargs):
+        if not failed:
+            failed.append(True)
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        super().__init__(*args, **kwargs)
+
+def pytest_configure(config):
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
+        subprocess.Popen = OnceWithoutProcesses
+"""
+    )
+    configs("a.txt", *MANY)
+    session = run("--paddleapi-configs=a.txt", "--accuracy", "-n2", "--paddleapi-set=waits=0.1")
+    assert session.result.ret == 0, session.out
+    assert list(session.verdicts().values()) == ["pass"] * len(MANY)

@@ -17,6 +17,9 @@ class QuietAdmission:
     def failed(self, label: str, slot: str, setback: Setback, now: float) -> float:
         return now
 
+    def note_capacity(self, slot: str, nbytes: int) -> None:
+        return
+
     def wants_restart(self, slot: str) -> bool:
         return False
 

@@ -24,6 +24,8 @@ class Groups(QuietAdmission):
     lost: dict[str, str] = field(default_factory=dict)
     trouble: str = ""
     asked: list[str] = field(default_factory=list)
+    #: Whether each asked-for case could have been given all that there is.
+    grown: list[bool] = field(default_factory=list)
 
     def place(self, slot: str, group: str) -> None:
         self.places[slot] = group
@@ -35,7 +37,7 @@ class Groups(QuietAdmission):
         return estimate
 
     def is_oversize(self, need: int) -> bool:
-        return all(need > size for size in self.sizes.values())
+        return bool(self.sizes) and all(need > size for size in self.sizes.values())
 
     def target(self, group: str) -> int:
         return self.targets.get(group, 64)
@@ -43,6 +45,7 @@ class Groups(QuietAdmission):
     def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
         group = self.places[slot]
         self.asked.append(group)
+        self.grown.append(grown)
         used = sum(size for other, size in self.held.items() if self.places[other] == group)
         if used + need > self.sizes[group]:
             return NoRoom(self.sizes[group] - used)
@@ -180,3 +183,118 @@ def test_a_case_without_an_estimate_is_passed_over_until_there_is_one() -> None:
     assert started(engine.poll(0.0)) == [("a1", 1)]
     estimates[0] = 3
     assert started(engine.poll(0.0)) == [("a2", 0)]
+
+
+def test_the_last_device_lost_stops_the_run_lets_busy_slots_end_and_decides_no_case() -> None:
+    admission = Groups({"A": 10})
+    engine = engine_on(admission, [1] * 5, {"a1": "A", "a2": "A"})
+    running = {d.slot: d for d in engine.poll(0.0)}
+    lost = Ended(Verdict.DEFERRED, retired="it fell off the bus", device_lost=True)
+    engine.settle("a1", running["a1"].token, lost, 1.0)
+    assert engine.stop_reason == "no slot is left that could run a case: it fell off the bus"
+    assert engine.poll(2.0) == [] and not engine.finished
+    assert engine.settle("a2", running["a2"].token, Ended(Verdict.PASS), 3.0)
+    assert engine.finished and engine.oversize == []
+    assert sorted(engine.queue.pending()) == [0, 2, 3, 4]
+
+
+def test_the_last_device_that_is_found_lost_stops_the_run_too() -> None:
+    admission = Groups({"A": 10})
+    engine = engine_on(admission, [1] * 5, {"a1": "A", "a2": "A"})
+    engine.poll(0.0)
+    admission.lost["A"] = "it fell off the bus"
+    engine.poll(1.0)
+    assert engine.stop_reason == "no slot is left that could run a case: it fell off the bus"
+    assert engine.oversize == [] and len(engine.queue) == 3
+
+
+def test_a_run_goes_on_without_a_slot_as_long_as_one_is_coming() -> None:
+    admission = Groups({"A": 10, "B": 10}, lost={"A": "it fell off the bus"})
+    engine = engine_on(admission, [1], {"a1": "A"})
+    coming = True
+    engine.awaited = lambda: coming
+    assert engine.poll(0.0) == [] and engine.stop_reason is None
+    engine.add_slot("b1", "B")
+    coming = False
+    assert started(engine.poll(1.0)) == [("b1", 0)]
+    assert engine.stop_reason is None
+
+
+def test_a_run_stops_when_what_was_coming_did_not_come() -> None:
+    admission = Groups({"A": 10, "B": 10}, lost={"A": "it fell off the bus"})
+    engine = engine_on(admission, [1], {"a1": "A"})
+    engine.awaited = lambda: True
+    engine.poll(0.0)
+    engine.awaited = lambda: False
+    engine.poll(1.0)
+    assert engine.stop_reason is not None and "fell off" in engine.stop_reason
+
+
+def test_a_pause_asks_for_no_look() -> None:
+    admission = Groups({"A": 10}, paused=True)
+    engine = engine_on(admission, [1], {"a1": "A"})
+    engine.poll(0.0)
+    assert engine.next_look(1.0) is None
+    admission.paused = False
+    assert engine.next_look(1.0) == 1.0
+
+
+def test_a_slot_whose_start_was_undone_comes_last_until_a_case_has_ended_there() -> None:
+    engine = engine_on(Groups({"A": 10}), [1] * 4, {"a1": "A", "a2": "A"})
+    first, second = engine.poll(0.0)
+    assert engine.settle("a2", second.token, Ended(Verdict.PASS, pid=7), 1.0)
+    engine.settle("a1", first.token, Ended(Verdict.DEFERRED), 1.0)
+    (next_one, after) = engine.poll(40.0)
+    assert (next_one.slot, after.slot) == ("a2", "a1")
+    assert engine.settle("a2", next_one.token, Ended(Verdict.PADDLE_CRASH), 41.0)  # its process is gone
+    assert engine.settle("a1", after.token, Ended(Verdict.PASS, pid=8), 41.0)
+    (last,) = engine.poll(42.0)
+    assert last.slot == "a1"
+
+
+def test_a_slot_with_a_process_goes_before_one_without() -> None:
+    engine = engine_on(Groups({"A": 10}), [1] * 3, {"a1": "A", "a2": "A"})
+    first, second = engine.poll(0.0)
+    engine.settle("a1", first.token, Ended(Verdict.PADDLE_CRASH), 1.0)
+    engine.settle("a2", second.token, Ended(Verdict.PASS, pid=7), 1.0)
+    assert [d.slot for d in engine.poll(2.0)] == ["a2"]
+
+
+def test_a_host_that_had_no_memory_after_all_is_left_alone_longer_each_time() -> None:
+    engine = engine_on(Groups({"ssh b #0": 10}), [1] * 100, {"r": "ssh b #0"})
+    refused = Ended(Verdict.DEFERRED, capacity_bytes=10)
+    now = 0.0
+    for rest in (1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0):
+        (sent,) = engine.poll(now)
+        engine.settle("r", sent.token, refused, now)
+        assert engine.next_look(now) == now + rest
+        assert engine.poll(now + rest - 0.01) == []
+        now += rest
+    (sent,) = engine.poll(now)
+    engine.settle("r", sent.token, Ended(Verdict.PASS, pid=3, capacity_bytes=10), now)
+    (sent,) = engine.poll(now)
+    engine.settle("r", sent.token, refused, now)
+    assert engine.next_look(now) == now + 1.0
+
+
+def test_slots_that_run_something_else_are_no_pressure() -> None:
+    engine = engine_on(Groups({"A": 10}), [1], {"a1": "A"})
+    assert engine.poll(1000.0, free=[], elsewhere=1) == [] and engine.stop_reason is None
+    engine.poll(1000.0, free=[])
+    assert engine.stop_reason is not None
+
+
+def test_a_grown_case_is_given_all_there_is_only_after_its_idle_neighbours_have_let_go() -> None:
+    admission = Groups({"A": 10})
+    engine = engine_on(admission, [3, 3], {"a1": "A", "a2": "A"})
+    first, second = engine.poll(0.0)
+    engine.settle("a1", first.token, Ended(Verdict.PASS, pid=7), 1.0)
+    engine.settle("a2", second.token, Ended(Verdict.DEFERRED, needed_bytes=12, pid=8), 1.0)
+    admission.grown.clear()
+    engine.poll(2.0)
+    assert admission.grown == [False] and engine.to_suspend() == []
+    engine.poll(5.5)
+    assert sorted(engine.to_suspend()) == ["a1", "a2"]
+    admission.grown.clear()
+    engine.poll(6.0)
+    assert admission.grown == [True]
