@@ -49,17 +49,17 @@ class CaseSlot:
                 case,
                 environment=self._placement.environment,
                 rules=self._options.numbers.starts,
-                prepare_lock=self._prepare_lock(),
+                prepare_locks=self._prepare_locks(),
                 sanitizer=self._options.sanitizer,
             )
         return self._supervisor
 
-    def _prepare_lock(self) -> Path | None:
-        """The file that is locked while a process prepares this slot's devices; the host needs none."""
+    def _prepare_locks(self) -> list[Path]:
+        """The files that are locked while a process prepares this slot's devices; the host needs none."""
         if self._placement.kind == "cpu":
-            return None
+            return []
         folder = (self._options.ledger or default_folder()).absolute()
-        return folder / f"prepare-{self._placement.group.replace('/', '_')}.lock"
+        return [folder / f"prepare-{uuid.replace('/', '_')}.lock" for uuid in self._placement.uuids]
 
     def run(
         self, config: str, dispatch: Dispatch, following: Callable[[], str] | None

@@ -92,8 +92,8 @@ class SlotProcess:
         make_launcher: makes what makes case processes; called again after its death. By default
             :func:`launcher_for` chooses it by the device.
         sanitizer: what each case process runs under; none comes from a fork then.
-        prepare_lock: a lock file, the same for all slots of a device on this host; it is held while a case process
-            prepares the device, so that one does at a time. None: others may prepare meanwhile.
+        prepare_locks: a lock file for each device, the same for all slots of it on this host; they are held while a
+            case process prepares the devices, so that one does at a time. With none others may prepare meanwhile.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class SlotProcess:
         start_seconds: float = START_SECONDS,
         rules: StartRules | None = None,
         make_launcher: MakeLauncher | None = None,
-        prepare_lock: Path | None = None,
+        prepare_locks: Sequence[Path] = (),
         sanitizer: Sanitizer | None = None,
     ) -> None:
         self.options = options
@@ -119,7 +119,7 @@ class SlotProcess:
         if sanitizer is not None:
             make_launcher = partial(Spares, wrapper=sanitizer.words)
         self._make_launcher = make_launcher
-        self._prepare_lock = PrepareLock(prepare_lock) if prepare_lock else None
+        self._prepare_lock = PrepareLock(*prepare_locks)
         self._launcher: Launcher | None = None
         self._process: CaseProcess | None = None
         self._token = 0
@@ -213,8 +213,7 @@ class SlotProcess:
                 return
             finally:
                 # Not before a process that failed is gone, and has let go of its device.
-                if self._prepare_lock is not None:
-                    self._prepare_lock.release()
+                self._prepare_lock.release()
 
     def prepare(self, deadline: float | None = None) -> bool:
         """:meth:`ensure_ready` for a caller that looks at the device's memory before it sends the case.
@@ -254,8 +253,7 @@ class SlotProcess:
         launcher.await_loaded(time.monotonic() + self._start_seconds)
         if self.life.state is SlotState.STARTING:
             self.life.to(SlotState.LOADED)
-        if self._prepare_lock is not None:
-            self._prepare_lock.acquire(time.monotonic() + _QUEUE_SHARE * self._start_seconds, self._check_killed)
+        self._prepare_lock.acquire(time.monotonic() + _QUEUE_SHARE * self._start_seconds, self._check_killed)
         self.life.to(SlotState.PREPARING)
         self._token += 1
         ours, theirs = channel_pair()

@@ -49,7 +49,7 @@ def slot(gpu: Device, cuda_torch: None, tmp_path: Path) -> Iterator[Supervisor]:
         runner="torch_runner:TorchRunner",
         modules=("torch",),
         environment={KIND.visibility_variable or "": KIND.visible([gpu]), "PYTHONPATH": str(Path(__file__).parent)},
-        prepare_lock=tmp_path / "prepare" / "gpu.lock",
+        prepare_locks=[tmp_path / "prepare" / "gpu.lock"],
     )
     yield made
     made.close()

@@ -73,7 +73,7 @@ def test_in_a_shared_folder_it_is_shared_whatever_the_umask(tmp_path: Path) -> N
         lock.acquire(0.0)
     finally:
         os.umask(before)
-    assert stat.S_IMODE(lock.path.stat().st_mode) == 0o660
+    assert stat.S_IMODE(lock.paths[0].stat().st_mode) == 0o660
     lock.release()
 
 
@@ -86,9 +86,9 @@ def test_another_user_waits_for_it_in_a_sticky_folder(tmp_path: Path) -> None:
     shared.chmod(0o1777)
     lock = PrepareLock(shared / "gpu")
     lock.acquire(0.0)
-    assert _as_nobody(lock.path) == "held"
+    assert _as_nobody(shared / "gpu") == "held"
     lock.release()
-    assert _as_nobody(lock.path) == "free"
+    assert _as_nobody(shared / "gpu") == "free"
     assert _as_nobody(shared / "their own") == "free"
     assert is_free(shared / "their own")
 
@@ -104,7 +104,6 @@ def _as_nobody(path: Path) -> str:
             os.setgid(65534)
             os.setuid(65534)
             found = "free" if is_free(path) else "held"
-            PrepareLock(path)._open()
         except Exception as exc:
             found = str(exc)
         finally:
@@ -117,14 +116,30 @@ def _as_nobody(path: Path) -> str:
     return found
 
 
+def test_those_who_share_one_of_two_devices_wait_for_each_other(tmp_path: Path) -> None:
+    pair = PrepareLock(tmp_path / "b", tmp_path / "a")
+    pair.acquire(0.0)
+    assert not is_free(tmp_path / "a") and not is_free(tmp_path / "b")
+    assert is_free(tmp_path / "c")
+    pair.release()
+    single = PrepareLock(tmp_path / "b")
+    single.acquire(0.0)
+    with pytest.raises(StartError, match="for too long"):
+        pair.acquire(0.0)
+    assert is_free(tmp_path / "a")  # what it had got is free again
+    single.release()
+    pair.acquire(0.0)
+    pair.release()
+
+
 def test_taking_it_twice_and_letting_go_twice_is_once(tmp_path: Path) -> None:
     lock = PrepareLock(tmp_path / "gpu")
     lock.acquire(0.0)
     lock.acquire(0.0)
-    assert not is_free(lock.path)
+    assert not is_free(*lock.paths)
     lock.release()
     lock.release()
-    assert is_free(lock.path)
+    assert is_free(*lock.paths)
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
@@ -137,7 +152,7 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_slot_holds_it_neither_before_nor_after_it_prepares(make_slot: MakeSlot, tmp_path: Path) -> None:
     path = tmp_path / "gpu"
-    slot = make_slot(runner=LIGHT, modules=(), make_launcher=Spares, prepare_lock=path)
+    slot = make_slot(runner=LIGHT, modules=(), make_launcher=Spares, prepare_locks=[path])
     slot.start()
     assert is_free(path)
     slot.ensure_ready()
@@ -150,7 +165,7 @@ def test_a_slot_holds_it_neither_before_nor_after_it_prepares(make_slot: MakeSlo
 def test_a_slot_lets_go_of_it_when_it_could_not_prepare(make_slot: MakeSlot, tmp_path: Path) -> None:
     path = tmp_path / "gpu"
     options = CaseOptions(device="broken")
-    slot = make_slot(options, runner="light_runner:UnreadyRunner", modules=(), prepare_lock=path)
+    slot = make_slot(options, runner="light_runner:UnreadyRunner", modules=(), prepare_locks=[path])
     with pytest.raises(StartError, match="no such luck"):
         slot.ensure_ready(deadline=0.0)
     assert is_free(path)
@@ -160,7 +175,7 @@ def test_a_slot_waits_for_a_process_of_another_worker_that_prepares_and_a_dead_o
     make_slot: MakeSlot, tmp_path: Path
 ) -> None:
     holder = Holder(tmp_path / "gpu")
-    slot = make_slot(runner=LIGHT, modules=(), make_launcher=Spares, prepare_lock=tmp_path / "gpu")
+    slot = make_slot(runner=LIGHT, modules=(), make_launcher=Spares, prepare_locks=[tmp_path / "gpu"])
     killed_at: list[float] = []
     timer = threading.Timer(1.5, lambda: (holder.kill(), killed_at.append(time.monotonic())))
     timer.start()
@@ -176,7 +191,7 @@ def test_the_wait_has_a_limit_and_its_end_is_a_failed_start(
 ) -> None:
     monkeypatch.setattr("pytest_paddleapi.process.slot_process._QUEUE_SHARE", 0.1)
     holder = Holder(tmp_path / "gpu")
-    slot = make_slot(runner=LIGHT, modules=(), start_seconds=5.0, prepare_lock=tmp_path / "gpu")
+    slot = make_slot(runner=LIGHT, modules=(), start_seconds=5.0, prepare_locks=[tmp_path / "gpu"])
     with pytest.raises(StartError, match="another process has been preparing the same device for too long"):
         slot.ensure_ready(deadline=0.0)
     assert slot.life.failures == 1
@@ -186,7 +201,7 @@ def test_the_wait_has_a_limit_and_its_end_is_a_failed_start(
 
 def test_a_slot_that_is_killed_does_not_wait_on(make_slot: MakeSlot, tmp_path: Path) -> None:
     holder = Holder(tmp_path / "gpu")
-    slot = make_slot(runner=LIGHT, modules=(), prepare_lock=tmp_path / "gpu")
+    slot = make_slot(runner=LIGHT, modules=(), prepare_locks=[tmp_path / "gpu"])
     timer = threading.Timer(1.0, slot.kill, ("enough",))
     timer.start()
     with pytest.raises(SlotKilledError, match="enough"):
@@ -202,7 +217,7 @@ def test_slots_of_one_device_prepare_one_after_the_other(make_slot: MakeSlot, tm
             runner="light_runner:NotingRunner",
             modules=(),
             make_launcher=Zygote,
-            prepare_lock=tmp_path / "gpu",
+            prepare_locks=[tmp_path / "gpu"],
             environment={"NOTES": str(notes)},
             rules=StartRules(waits=(0.0,)),
         )
@@ -231,7 +246,7 @@ def test_a_fork_of_the_worker_does_not_keep_it(tmp_path: Path) -> None:
         os._exit(0)
     lock.release()
     try:
-        assert wait_until(lambda: is_free(lock.path), 2.0)
+        assert wait_until(lambda: is_free(*lock.paths), 2.0)
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)

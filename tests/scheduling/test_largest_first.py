@@ -72,6 +72,13 @@ def test_the_largest_that_fits_is_found_with_the_second_question() -> None:
     assert asking.asked == [1]
 
 
+def test_what_was_refused_is_not_asked_for_again_though_there_is_room_for_it() -> None:
+    asking = Asking([30, 20, 10])
+    # The process that is to be started would take what is missing then.
+    assert asking.pick(lambda candidate: NoRoom(candidate.need)) is None
+    assert asking.asked == [0, 1, 2]
+
+
 def test_a_slot_without_a_process_gets_the_smallest_or_nothing() -> None:
     asking = Asking([50, 5, 90])
     assert asking.pick(4, warm=False) is None
