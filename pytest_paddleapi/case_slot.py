@@ -9,7 +9,7 @@ from pathlib import Path
 from .fleet import Placement
 from .gpu_admission import default_folder
 from .options.model import RunOptions
-from .process.errors import StartError
+from .process.errors import StartError, UnconfirmedError
 from .process.messages import CaseResult
 from .process.supervisor import Attempt, Supervisor
 from .reporting import AttemptInfo
@@ -70,16 +70,32 @@ class CaseSlot:
             SlotKilledError: :meth:`kill` was called.
         """
         supervisor = self._made()
+        refused: tuple[CaseResult, AttemptInfo] | None = None
+
+        def confirm() -> bool:
+            nonlocal refused
+            refused = self._refused(supervisor, dispatch) if dispatch.lease_bytes else None
+            return refused is None
+
         try:
             if dispatch.restart:
                 supervisor.restart()
-            if supervisor.prepare() and dispatch.lease_bytes and (refused := self._refused(supervisor, dispatch)):
-                return refused
+            if supervisor.prepare() and not confirm():
+                raise UnconfirmedError("the memory of the case was taken while its process started")
             if self._options.mode.is_performance:
                 supervisor.await_rest()
             attempt = supervisor.run(
-                config, dispatch.lease_bytes, dispatch.whole_device, self._options.timeout, following, self.alone
+                config,
+                dispatch.lease_bytes,
+                dispatch.whole_device,
+                self._options.timeout,
+                following,
+                self.alone,
+                confirm,
             )
+        except UnconfirmedError:
+            assert refused is not None
+            return refused
         except StartError as exc:
             # The case is as good as before; it is this slot that cannot run any.
             text = f"no case process could be started: {exc}"

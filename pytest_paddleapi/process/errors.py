@@ -54,5 +54,9 @@ class StartError(ProcessError):
         self.device_lost = device_lost
 
 
+class UnconfirmedError(ProcessError):
+    """A process had to be started anew for a case, and what was promised to the case is no longer there for it."""
+
+
 class SlotKilledError(ProcessError):
     """The slot was killed from inside this program (watchdog, second Ctrl-C); its case has no verdict."""

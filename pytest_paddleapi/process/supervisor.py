@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from . import judging
-from .errors import ChannelError, ChannelTimeoutError, MalformedFrameError
+from .errors import ChannelError, ChannelTimeoutError, MalformedFrameError, UnconfirmedError
 from .fatal import side_verdict, where
 from .launcher import Launcher
 from .messages import CaseDied, CaseResult, RunCase, Stage, Verdict
@@ -79,6 +79,7 @@ class Supervisor(SlotProcess):
         timeout: float = 1800.0,
         following: Callable[[], str] | None = None,
         alone: bool = False,
+        confirm: Callable[[], bool] | None = None,
     ) -> Attempt:
         """Run one case to its end, whatever that is.
 
@@ -96,16 +97,18 @@ class Supervisor(SlotProcess):
                 another. Must be short: the time limit is not looked at. Never called under a sanitizer, which may
                 find something in a case that passes.
             alone: no other case will be run, so that what a sanitizer says when the process ends is the case's too.
+            confirm: called where a process had to be started for the case after all: whether the case may still run.
 
         Raises:
             StartError: no case process could be started.
             SlotKilledError: :meth:`kill` was called; the case has no verdict.
+            UnconfirmedError: ``confirm`` said no.
         """
         following = following if self._sanitizer is None else None
-        attempt = self._run(config, lease_bytes, whole_device, timeout, following, alone)
+        attempt = self._run(config, lease_bytes, whole_device, timeout, following, alone, confirm)
         if not attempt.suspect:
             return attempt
-        again = self._run(config, lease_bytes, whole_device, timeout, None, alone)
+        again = self._run(config, lease_bytes, whole_device, timeout, None, alone, confirm)
         if again.result.verdict is attempt.result.verdict:
             return again
         first_line = attempt.result.text.partition("\n")[0]
@@ -124,6 +127,7 @@ class Supervisor(SlotProcess):
         timeout: float,
         following: Callable[[], str] | None,
         alone: bool,
+        confirm: Callable[[], bool] | None,
     ) -> Attempt:
         """:meth:`run`, without a second attempt after a crash that may be another case's."""
         ahead, self._ahead = self._ahead, None
@@ -134,7 +138,8 @@ class Supervisor(SlotProcess):
                 ahead = None
         for sending in range(1, _SENDINGS + 1):
             if ahead is None:
-                self.ensure_ready()
+                if self.prepare() and confirm is not None and not confirm():
+                    raise UnconfirmedError("the memory of the case was taken while its process started")
                 self.life.case_begins()
                 self._token += 1
                 now = time.monotonic()

@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 
+from pytest_paddleapi.process.errors import UnconfirmedError
 from pytest_paddleapi.process.fatal import FATAL_EXIT_CODE
 from pytest_paddleapi.process.messages import Verdict
 from pytest_paddleapi.process.slot import SlotState
@@ -232,6 +233,22 @@ def test_a_case_that_dies_of_what_an_earlier_one_did_is_run_again(light_slot: Su
     (note,) = innocent.result.measured.notes
     assert "had run other cases" in note
     assert "SIGABRT" in note
+
+
+def test_before_it_is_run_again_somebody_is_asked_whether_it_may(light_slot: Supervisor) -> None:
+    light_slot.run("paddle damage")
+    asked: list[int | None] = []
+
+    def confirm() -> bool:
+        asked.append(light_slot.pid)
+        return False
+
+    with pytest.raises(UnconfirmedError):
+        light_slot.run("paddle damaged", confirm=confirm)
+    # Once, when the new process was ready, and not for the one that was there.
+    assert asked == [light_slot.pid] and light_slot.pid is not None
+    assert light_slot.run("paddle pass", confirm=confirm).result.verdict is Verdict.PASS
+    assert len(asked) == 1
 
 
 def test_a_case_that_crashes_by_itself_is_a_crash_both_times(light_slot: Supervisor) -> None:
