@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..gpu_admission import Setback
 from ..results.verdicts import Verdict
@@ -46,6 +46,8 @@ class _History:
     losses: int = 0
     need: int | None = None
     grown: bool = False
+    #: It was given all that there was while idle processes on its devices held some.
+    had_what_was_left: bool = False
 
 
 @dataclass
@@ -364,8 +366,9 @@ class Engine:
         def ask(candidate: Candidate) -> Grant | NoRoom:
             nonlocal asked
             asked = True
-            # All that there is, is less than there could be as long as idle processes hold some of it.
-            grown = candidate.grown and not self._has_warm_neighbours(slot, state.group)
+            # Once: after that all that there is must be all that there could be.
+            had = candidate.grown and self._history(candidate.case).had_what_was_left
+            grown = candidate.grown and not (had and self._has_warm_neighbours(slot, state.group))
             return self.admission.reserve(slot, self.label(candidate.case), candidate.need, grown=grown)
 
         picked = self._order.pick(state.group, ask, warm=state.warm)
@@ -375,8 +378,12 @@ class Engine:
             return None
         self.queue.take(picked.candidate.case)
         state.granted = state.begun = now
+        grant = picked.grant
+        if grant.whole_device and picked.candidate.grown and self._has_warm_neighbours(slot, state.group):
+            self._history(picked.candidate.case).had_what_was_left = True
+            grant = replace(grant, whole_device=False)
         restart = self.admission.wants_restart(slot)
-        return self._dispatch(slot, picked.candidate.case, picked.grant, restart=restart)
+        return self._dispatch(slot, picked.candidate.case, grant, restart=restart)
 
     def _has_warm_neighbours(self, slot: str, group: str) -> bool:
         return any(self._slots[other].warm for other in self._idle[group] if other != slot)

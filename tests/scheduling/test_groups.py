@@ -284,17 +284,21 @@ def test_slots_that_run_something_else_are_no_pressure() -> None:
     assert engine.stop_reason is not None
 
 
-def test_a_grown_case_is_given_all_there_is_only_after_its_idle_neighbours_have_let_go() -> None:
+def test_all_there_is_is_final_only_after_idle_neighbours_have_let_go() -> None:
     admission = Groups({"A": 10})
     engine = engine_on(admission, [3, 3], {"a1": "A", "a2": "A"})
     first, second = engine.poll(0.0)
     engine.settle("a1", first.token, Ended(Verdict.PASS, pid=7), 1.0)
-    engine.settle("a2", second.token, Ended(Verdict.DEFERRED, needed_bytes=12, pid=8), 1.0)
+    engine.settle("a2", second.token, Ended(Verdict.DEFERRED, needed_bytes=10, pid=8), 1.0)
+    # What there is beside the idle neighbour may do, and it not doing is not the end.
+    (again,) = engine.poll(2.0)
+    assert (again.lease_bytes, again.whole_device) == (10, False)
+    engine.settle(again.slot, again.token, Ended(Verdict.DEFERRED, needed_bytes=12, pid=8), 3.0)
     admission.grown.clear()
-    engine.poll(2.0)
+    engine.poll(4.0)
     assert admission.grown == [False] and engine.to_suspend() == []
-    engine.poll(5.5)
+    engine.poll(7.5)
     assert sorted(engine.to_suspend()) == ["a1", "a2"]
     admission.grown.clear()
-    engine.poll(6.0)
+    engine.poll(8.0)
     assert admission.grown == [True]
