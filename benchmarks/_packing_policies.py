@@ -13,6 +13,7 @@ from pytest_paddleapi.admission.records import Lease, LeaseState
 from pytest_paddleapi.admission.settling import Settling
 from pytest_paddleapi.devices.model import Holder
 from pytest_paddleapi.gpu_admission import AdmissionRules, Policy, Setback
+from pytest_paddleapi.scheduling.admission import CONTEXT_FACTOR
 from pytest_paddleapi.scheduling.dispatching import Grant, NoRoom
 
 #: As often as the ledger's own.
@@ -43,6 +44,8 @@ class SimulatedAdmission:
         self._ended: set[str] = set()
         #: Slots with a lease that waits for its memory, by device.
         self._pending: dict[str, str] = {}
+        #: What a process takes of each device for itself, once that has cost a start.
+        self._contexts: dict[str, int] = {}
         self._next_settle = 0.0
         self._serial = 0
 
@@ -62,16 +65,18 @@ class SimulatedAdmission:
         return self.policy.target(group)
 
     def reserve(self, slot: str, label: str, need: int, *, grown: bool) -> Grant | NoRoom:
-        size = min(need, self._usable) if grown else need
-        available = self._ask(slot, size)
+        context = self._contexts.get(self._places[slot], 0)
+        most = max(self._usable - context, min(self._usable, self.rules.minimum_bytes))
+        size = min(need, most) if grown or need <= self._usable else need
+        available = self._ask(slot, size, context)
         if available is None:
-            return Grant(size, size >= self._usable)
+            return Grant(size, size >= most)
         if not grown or available < self.rules.minimum_bytes or self.leases[self._places[slot]]:
             return NoRoom(available)
-        return Grant(available, True) if self._ask(slot, available) is None else NoRoom(available)
+        return Grant(available, True) if self._ask(slot, available, context) is None else NoRoom(available)
 
-    def _ask(self, slot: str, size: int) -> int | None:
-        """None where it was granted, else what is available."""
+    def _ask(self, slot: str, size: int, context: int) -> int | None:
+        """None where it was granted, else what is available beside the context of a process that is to be started."""
         uuid = self._places[slot]
         leases = self.leases[uuid]
         self._finish(slot)
@@ -79,6 +84,8 @@ class SimulatedAdmission:
         inherits = old if self.rules.inherit_held or self._promptness.prompt else None
         new = self._lease(slot, uuid, size, inherits)
         available = size + self.room(uuid, [new, *(lease for name, lease in leases.items() if name != slot)])
+        if slot not in self._holders:
+            available -= context
         if available < size:
             return available
         leases[slot] = new
@@ -166,6 +173,10 @@ class SimulatedAdmission:
         self._promptness.forget(slot)
         self._finish(slot)
         self._pend(slot)
+
+    def note_context(self, slot: str, nbytes: int) -> None:
+        uuid = self._places[slot]
+        self._contexts[uuid] = max(int(nbytes * CONTEXT_FACTOR), self._contexts.get(uuid, 0))
 
     def succeeded(self, label: str, slot: str) -> None:
         self.policy.case_succeeded(label, self._places[slot], slot)

@@ -197,7 +197,8 @@ class Simulation:
         self.outcome.confirms_failed += 1
         self.outcome.attempts += 1
         self._end_process(slot)
-        self.engine.settle(slot.name, slot.dispatch.token, Ended(Verdict.DEFERRED), self.now)
+        ended = Ended(Verdict.DEFERRED, context_bytes=CONTEXT_BYTES)
+        self.engine.settle(slot.name, slot.dispatch.token, ended, self.now)
         self.admission.gone(slot.name)
         self._poll()
 

@@ -31,7 +31,7 @@ from .dispatching import Grant, NoRoom
 
 #: A context is taken for so much larger than one that was seen: the next may differ, and what preparing a device took
 #: beside it may come back late.
-_CONTEXT_FACTOR = 1.25
+CONTEXT_FACTOR = 1.25
 #: Settling is looked at this often; its own rule wants samples a second apart.
 _SETTLE_EVERY = 0.5
 #: Where nothing is pending, the ledger is looked at this often.
@@ -291,7 +291,7 @@ class LedgerAdmission:
     def note_context(self, slot: str, nbytes: int) -> None:
         """A process was ended because there was no room for its own needs beside its lease: leave it from now on."""
         group = self._places[slot].name
-        self._contexts[group] = max(int(nbytes * _CONTEXT_FACTOR), self._contexts.get(group, 0))
+        self._contexts[group] = max(int(nbytes * CONTEXT_FACTOR), self._contexts.get(group, 0))
         self._pids.pop(slot, None)  # it was ended
 
     def note_capacity(self, slot: str, nbytes: int) -> None:
