@@ -85,12 +85,9 @@ def _receive(value: Any, device: str) -> Any:
 
 
 def give_back_cache(options: CaseOptions) -> None:
-    """Let the frameworks give back the device memory that they keep for themselves: it is missing to the other one,
-    and to neighbours.
+    """Let Torch give back the device memory that it keeps for itself: it is missing to Paddle, and to neighbours.
 
-    Torch keeps it for the next case in gpu-mode. Paddle keeps some where calls are timed.
+    Not in gpu-mode, which keeps it for the next case.
     """
-    if options.mode.is_performance and options.device != "cpu":
-        paddle.device.empty_cache()
     if torch.cuda.is_initialized() and not options.gpu_mode:
         torch.cuda.empty_cache()
