@@ -82,8 +82,8 @@ def test_what_is_no_pair_is_a_usage_error(
 @pytest.mark.slow
 def test_a_death_frees_both_devices(make_farm: Any, start: Any) -> None:
     farm = make_farm(devices=2, mib=512, context_mib=16)
-    # Dies while it brings the gradient to the second device, which has the output already.
-    farm.inject(Event.ALLOCATE, Action.ABORT, device=1, nth=2)
+    # Dies while it brings a result to the second device. Preparing that took three: a tensor, and one for each counter.
+    farm.inject(Event.ALLOCATE, Action.ABORT, device=1, nth=5)
     done = start(farm, [BIG, CASE], "-n0", mode=DUAL).wait()
     assert done.code == 1, done.output
     # Which of them is first depends on whose estimate is there first.
