@@ -17,7 +17,6 @@ import pytest
 from _pytest.runner import collect_one_node
 
 from . import junit
-from .case_runner import CaseRunner, config_of, is_case
 from .config.manifest import COMMAND_LINE, Case, Manifest
 from .devices.model import DeviceReadingError
 from .display import header_lines, memory_text, say
@@ -27,6 +26,7 @@ from .fleet import Fleet, Placement
 from .gpu_admission import AdmissionRules, LedgerError
 from .hosts import INPUT, Hosts, host_of, neighbours, remote_groups
 from .interrupts import REASON, Interrupts
+from .item_runner import ItemRunner, config_of, is_case
 from .items import CaseItem, CommandLineConfigs, ConfigFile
 from .options.golden import words_without_secrets
 from .options.model import RunOptions
@@ -68,7 +68,7 @@ class PaddleApiSession:
         self.placement = placement
         self.fleet = fleet
         remote = INPUT in getattr(config, "workerinput", ())
-        self.runner = CaseRunner(options, placement, self._rules(), label=self._label, remote=remote)
+        self.runner = ItemRunner(options, placement, self._rules(), label=self._label, remote=remote)
         self.scheduler: CaseScheduling | None = None
         self.stop_text: str | None = None
         models = (device.model for group in fleet.groups.values() for device in group) if fleet is not None else ()

@@ -53,7 +53,7 @@ TOP = {
     "numbers",
     "performance",
     "outcomes",
-    "case_runner",
+    "item_runner",
     "case_slot",
     "display",
     "dumping",

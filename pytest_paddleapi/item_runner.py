@@ -25,10 +25,10 @@ from .scheduling.dispatching import Dispatch, Ended
 from .scheduling.local import SLOT
 from .scheduling.xdist_worker import WorkerLoop, find_interactor
 
-__all__ = ["CaseRunner", "config_of", "is_case"]
+__all__ = ["ItemRunner", "config_of", "is_case"]
 
 
-class CaseRunner:
+class ItemRunner:
     """The slot of this process, and what it was told to run next.
 
     ``label`` names the session in the ledger. ``remote``: the controller is on another host, so that each case needs
